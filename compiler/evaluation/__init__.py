@@ -1,4 +1,4 @@
-"""The meaning of a graph: types and shapes, values in binary64, and the error that a result may have.
+"""The meaning of a graph: types and shapes, values in binary64, and tolerances of results.
 
 Everything follows from the operators' records.
 """

@@ -32,11 +32,11 @@ index for each axis."""
 
 
 class FoldingError(Exception):
-    """A node on constants cannot be evaluated; the text says why."""
+    """Raised if a node on constants cannot be evaluated; the text says why."""
 
 
 def is_determined(op: str) -> bool:
-    """Whether equal operands always give equal results."""
+    """True if equal operands always give equal results."""
     return op not in _RANDOM
 
 
@@ -77,7 +77,7 @@ def evaluated(
 
 
 def _take(budget: Budget, model: ModelProto, feeds: Mapping[str, Array], copies: bool) -> None:
-    """Take what the results need, whose shapes ONNX infers; those that data decides are parts of operands.
+    """Take the results' bytes from the budget, by shapes that ONNX infers, or bounds if data decide shapes.
 
     ONNX's evaluator has loops in Python, except where it ``copies``.
     """

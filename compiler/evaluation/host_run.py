@@ -1,8 +1,8 @@
 """Runs of a graph on the host that give equal bits on every machine, in binary32 with exact products.
 
-How a library adds the products of a matrix product depends on the processor. So operands are rounded to whole
-multiples of a power of two, of so few bits that every sum in binary64 is exact: then its order does not
-matter. Between nodes values are binary32.
+The order in which a library adds the products of a matrix product depends on the processor. So operands are
+rounded to whole multiples of a power of two, with so few bits that every sum in binary64 is exact in any
+order. Between nodes values are binary32.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _TERMS: dict[str, Callable[[Call], int]] = {
     "MatMul": lambda call: call.shape(0)[-1],
     "Gemm": lambda call: gemm_sizes(call)[0][1],
 }
-"""Operators that are sums of products of two operands, and how many products a sum has."""
+"""Operators that are sums of products of two operands, and the number of products in a sum."""
 
 
 def multiplications(graph: Graph) -> int:
-    """How many products of numbers a run computes."""
+    """Number of products of numbers that a run computes."""
     calls = [(node, call_of(graph, node)) for node in graph.nodes if node.op in _TERMS]
     return sum(graph.tensors[node.outputs[0]].size * _TERMS[node.op](call) for node, call in calls)
 
 
 KeptGrids = dict[tuple[int, int], tuple[Array, Array]]
-"""Constants as they are on their grids, by identity and bits, with the arrays that they were."""
+"""Constants on their grids, by identity and bits, with the original arrays."""
 
 
 def on_grid(values: Array, bits: int) -> Array:
-    """Values rounded to multiples of a power of two, of which the largest is at most 2**bits.
+    """Values rounded to multiples of a power of two, the largest of them at most 2**bits multiples.
 
-    Arrays with infinities or NaN stay as they are.
+    Arrays with infinities or NaN stay unchanged.
     """
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
     if largest == 0.0 or not math.isfinite(largest):
@@ -56,7 +56,7 @@ def on_grid(values: Array, bits: int) -> Array:
 
 
 class HostRun:
-    """Runs one graph, any number of times; runs of similar graphs can share what is ``kept`` of constants."""
+    """Runs one graph, any number of times; runs of similar graphs can share ``kept`` constants."""
 
     def __init__(self, graph: Graph, kept: KeptGrids | None = None) -> None:
         self.graph = graph
@@ -81,8 +81,8 @@ class HostRun:
     ) -> dict[str, Array]:
         """The outputs by name; floats are float32.
 
-        Of the values in ``known`` neither they nor what only they need is computed. ``seen`` is called with
-        every input and every value that is computed.
+        Values in ``known`` are not computed, nor values that only they need. ``seen`` is called with every
+        input and every computed value.
         """
         values = {**inputs, **(known or {})}
         nodes = self._needed(values)
@@ -134,12 +134,12 @@ class HostRun:
         return widened(values[name] if name in values else self._constants[name])
 
     def _stored(self, node: Node, name: str, result: Array) -> Array:
-        """A result of a node as it is between nodes: floats in binary32."""
+        """A result of a node in its form between nodes: floats in binary32."""
         array = np.asarray(result)
         return array.astype(np.float32) if array.dtype.name in (*FLOATS, "float64") else array
 
     def _on_grid(self, node: Node, name: str, operand: Array | None, bits: int) -> Array | None:
-        """An operand of a product on its grid, which is kept for a constant; integers as they are."""
+        """An operand of a product on its grid, which is kept for a constant; integers unchanged."""
         if operand is None or operand.dtype.kind != "f":
             return operand
         if name not in self._constants:

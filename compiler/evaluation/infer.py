@@ -1,6 +1,6 @@
 """From a description to a typed graph: names, order, operators, attributes, types, rules, shapes.
 
-Every importer ends here, so a mistake reads the same whatever file it was made in.
+Every importer ends here, so messages are the same for all kinds of files.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def build_graph(description: Description, survey: Survey | None = None) -> Graph
     """Check a description and infer the shape and dtype of every value.
 
     Raises GraphError with every mistake of the first level that has any: names, then order, then the nodes
-    one by one (of a node whose operands could not be inferred only the operator is looked at). ``survey`` is
-    filled with what becomes of each node.
+    one by one. If the operands of a node could not be inferred, only its operator is checked. ``survey`` gets
+    the fate of each node.
     """
     survey = Survey() if survey is None else survey
     try:
@@ -86,7 +86,7 @@ def _stop_at(problems: Iterator[str] | list[str]) -> None:
 
 
 def _fate(description: Description, node: Node, tensors: dict[str, Tensor]) -> Fate:
-    """What becomes of a node; its results are added to ``tensors`` if it is right."""
+    """The fate of a node; its results are added to ``tensors`` if it is right."""
     refusal = _unknown(description, node)
     if refusal is not None:
         return Fate(node.op, node.name, refusal)
@@ -261,7 +261,7 @@ def _unknown_attribute(record: Operator, name: str, opset: int, known: Mapping[s
 
 
 def _attribute_problem(item: Attribute, value: AttrValue) -> str | None:
-    """None if the value is allowed, else what it must be."""
+    """None if the value is allowed, else the requirement."""
     if item.kind == "int":
         fits, what = isinstance(value, int), "an integer"
     elif item.kind == "float":

@@ -1,4 +1,4 @@
-"""Which integers convolutions and sums of bytes may give."""
+"""The permission for convolutions and sums of bytes to give integers near the exact ones."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
     from compiler.graph import Graph
 
 EXACT, NEAR = INTEGERS = ("exact", "near")
-"""Those that ONNX defines, or those and the ones beside them."""
+"""The integers that ONNX defines; or also their neighbours."""
 
 
 def with_integers(graph: Graph, integers: str | None) -> Graph:
-    """The graph with one of ``INTEGERS``; None leaves it as it is. GraphError for another word."""
+    """The graph with one of ``INTEGERS``; None leaves it unchanged. GraphError for another word."""
     if integers is None:
         return graph
     from compiler.graph import GraphError

@@ -1,4 +1,4 @@
-"""Compares the outputs of a run with the reference, and says whether the program or the format is at fault.
+"""Compares the outputs of a run with the reference, and tells whether the program or the format is at fault.
 
 The reference evaluates the model in binary64 with inputs and weights that are not rounded. A format rounds
 them before anything is computed; the error of that rounding alone is measured with the same reference. So is
@@ -21,14 +21,14 @@ Blame = Literal["program", "format", "both", "quantising"]
 _MOVEMENT = ("Reshape", "Flatten", "Transpose", "Concat", "Identity", "Slice", "Pad")
 
 _UNROUNDED = "fp32"
-"""The compute type that holds all inputs and constants as they are."""
+"""The compute type that holds all inputs and constants unchanged."""
 
 
 @dataclass(frozen=True)
 class FloatModel:
-    """The network of floats that was quantised.
+    """The network of floats before it was quantised.
 
-    ``loss``: the share of the cosine that the user allows quantising to lose; None without a word of it.
+    ``loss``: the share of the cosine that the user allows quantising to lose; None if not given.
     ``ranges``: the least and the largest value of inputs in the samples.
     """
 
@@ -38,12 +38,12 @@ class FloatModel:
 
     @property
     def limit(self) -> Tolerance:
-        """What outputs may differ from its own: as for bytes, or by what the user allows if that is more."""
+        """The tolerance against the floats' outputs: that of bytes, or the user's if it is larger."""
         most = 1 - (BYTES.cosine or 0.0)
         return BYTES if self.loss is None or self.loss <= most else Tolerance(cosine=1 - self.loss)
 
     def advice(self, inputs: Mapping[str, Array]) -> str:
-        """What to try when quantising loses too much for some inputs."""
+        """Advice if quantising loses too much for some inputs."""
         for name, (least, most) in self.ranges.items():
             low, high = float(inputs[name].min()), float(inputs[name].max())
             if low < least or high > most:
@@ -54,7 +54,7 @@ class FloatModel:
 
 @dataclass(frozen=True)
 class Quantising:
-    """What becomes of an output on its way from floats to bytes, and from these to the chip.
+    """The errors of an output from floats to bytes, and from bytes to the chip.
 
     ``alone`` compares the quantised graph, in binary64, with the network of floats; ``chip`` compares the
     program with the quantised graph.
@@ -68,14 +68,14 @@ class Quantising:
 class Judgement:
     """One output of a run, judged.
 
-    ``verdict`` compares it with the model's own numbers, ``rounding`` compares with them what the reference
-    gives once inputs and weights are rounded. ``blame`` says what makes a failing output wrong: the
-    ``format`` if the program does what the rounded reference does, the ``program`` if rounding alone stays
-    within the tolerance, else ``both``; None for an output that passes.
+    ``verdict`` compares it with the model's own numbers. ``rounding`` compares with these the reference with
+    rounded inputs and weights. ``blame`` says what makes a failing output wrong: the ``format`` if the
+    program agrees with the rounded reference, the ``program`` if rounding alone stays within the tolerance,
+    else ``both``; None for an output that passes.
 
-    Of a network that was quantised the model's own numbers are those of the floats; ``rounding`` and these
-    three compare with the quantised graph. If that says nothing against the program, ``quantising`` is at
-    fault. ``quantised`` has the parts of the way.
+    For a quantised network the model's own numbers are those of the floats; ``rounding`` and these three
+    blames refer to the quantised graph. If they find the program right, ``quantising`` is at fault.
+    ``quantised`` has the single errors.
     """
 
     verdict: Verdict
@@ -85,7 +85,7 @@ class Judgement:
 
     @property
     def as_the_format_allows(self) -> bool:
-        """Whether the program is right, be the format and the quantised graph good enough or not."""
+        """True if the program is right, even if the format or the quantised graph is not good enough."""
         return self.blame in (None, "format", "quantising")
 
 
@@ -98,7 +98,7 @@ def judged(
 ) -> dict[str, Judgement]:
     """Judge the outputs that a program of compute type ``dtype`` gave for some inputs.
 
-    ``source``: what the graph was before it was quantised. GraphError for inputs that do not fit.
+    ``source``: the graph before it was quantised. GraphError for inputs that do not fit.
     """
     exact = run_reference(graph, inputs)
     rounded = exact if dtype == _UNROUNDED else run_reference(graph, inputs, storage=dtype)
@@ -155,7 +155,7 @@ def _judgement(
 
 
 def _sentence(blame: Blame, dtype: str, rounding: Verdict) -> str:
-    """Why an output is wrong."""
+    """The sentence that says why an output is wrong."""
     if dtype == _UNROUNDED:
         return "the program is at fault: nothing is rounded before it"
     cost = f"max error {rounding.max_abs_error:.3g}, cosine {rounding.cosine:.7f}"

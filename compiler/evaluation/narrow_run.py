@@ -1,7 +1,7 @@
 """Runs of a graph on the host with values between nodes rounded to a compute format.
 
-They say, before anything is compiled, what a format costs, and which values it cannot hold: what is finite
-in binary32 and infinite in the format. Such a value stays in binary32, and so do the nodes that make and
+They show, before anything is compiled, the error of a format, and the values that it cannot hold: finite in
+binary32, but infinite in the format. Such a value stays in binary32, and so do the nodes that compute and
 read it.
 """
 
@@ -78,7 +78,7 @@ class NarrowRun(HostRun):
         return self._in_format(array).astype(np.float32) if self._rounds(node) else array
 
     def _look(self, name: str, array: Array) -> bool:
-        """Whether a value has finite numbers that the format does not reach, now or in an earlier run."""
+        """True if a value has finite numbers that the format does not reach, now or in an earlier run."""
         size = max(float(array.max(initial=0.0)), -float(array.min(initial=0.0)))
         if not np.isfinite(size):
             size = float(np.abs(array[np.isfinite(array)]).max(initial=0.0))

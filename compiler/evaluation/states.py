@@ -1,4 +1,4 @@
-"""States: inputs and outputs of a graph that are the same memory, so that one run finds what another left."""
+"""States: inputs and outputs of a graph in the same memory, so that a run continues from the one before."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def with_states(graph: Graph, states: Mapping[str, str], ranged: bool = False) -
 
 
 def with_states_of_entries(graphs: Mapping[str, Graph], states: Mapping[str, str]) -> dict[str, Graph]:
-    """The graphs of several entries, each with those states of which it has the input or the output.
+    """The graphs of several entries, each with the states whose input or output it has.
 
     GraphError, with every mistake, for a name that no entry can have, for a state of no graph, and as for
     ``with_states``.
@@ -77,7 +77,7 @@ def _problems(graph: Graph, states: Mapping[str, str], ranged: bool = False) -> 
 
 
 def _misfits(what: str, past: Tensor, present: Tensor, ranged: bool) -> Iterator[str]:
-    """What keeps an input and an output from being the same memory."""
+    """The reasons why an input and an output cannot be the same memory."""
     longer = [a < b for a, b in zip(past.shape, present.shape, strict=False) if a != b] == [True]
     if longer and len(past.shape) == len(present.shape) and past.dtype == present.dtype:
         if not ranged:

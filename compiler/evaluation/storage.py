@@ -40,9 +40,9 @@ def compute_format(dtype: str) -> Format:
 def within_range(values: Array, fmt: Format) -> Array:
     """Constants with finite numbers that a format does not reach replaced by its largest ones.
 
-    Exporters write masks as 0 or 1 times the lowest FP32 number: times an infinity they would be NaN. A
-    number by itself that would become 0 is there to keep a divisor or the operand of a Log from being 0: it
-    becomes the smallest number of the format.
+    Exporters write masks as 0 or 1 times the lowest FP32 number; times an infinity they would be NaN. A
+    single number that would become 0 usually keeps a divisor or the operand of a Log from being 0. It becomes
+    the smallest number of the format.
     """
     exponent_bits, mantissa_bits = EXPONENT_BITS[fmt], MANTISSA_BITS[fmt]
     smallest = widen(1, exponent_bits, mantissa_bits)
@@ -81,7 +81,7 @@ _SIGN = 1 << 15
 
 
 def all_finite(values: Array, fmt: Format) -> bool:
-    """Whether an array in the storage dtype of a float format has neither infinities nor NaN.
+    """True if an array in the storage dtype of a float format has neither infinities nor NaN.
 
     Their exponents have all bits set, so the largest magnitudes with both signs decide; integers are compared
     faster.

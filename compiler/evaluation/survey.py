@@ -1,4 +1,4 @@
-"""What becomes of each node of a model when it is read: all refusals, and what the others turn into."""
+"""The fates of a model's nodes when it is read: all refusals, and the graph nodes of the others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from compiler.graph import Array, Graph, GraphError, Node, RefusedNode, Tensor, 
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of one node of a model.
+    """The fate of one node of a model.
 
     ``refusal`` is its error; it may name a node inside of this one. ``parts`` are the nodes of the graph that
     stand for it, none if it is computed when compiling. A node that uses results of a refused one is not
@@ -26,7 +26,7 @@ class Fate:
 
 @dataclass
 class Survey:
-    """The fates of the nodes that the outputs need, in their order, and what is wrong beside them."""
+    """The fates of the nodes that the outputs need, in their order, and mistakes outside of nodes."""
 
     fates: list[Fate] = field(default_factory=list)
     problems: list[GraphError] = field(default_factory=list)

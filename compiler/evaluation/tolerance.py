@@ -1,7 +1,7 @@
 """The errors that a computed output may have.
 
-The limits are data: one table for operator tests and whole models by compute type, and what integers and
-half-precision outputs get. They bound rounding, not mistakes: NaN and infinities must be where they belong.
+The limits are data: one table for operator tests and whole models by compute type, and limits of integers and
+half-precision outputs. They bound rounding, not mistakes: NaN and infinities must be at their places.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MODELS = {
 BYTES = Tolerance(of_largest=0.15, cosine=0.99)
 """The tolerance of models whose bytes no other program defines.
 
-Either every convolution may be a step off the integers of ONNX, or the model replaces one of floats.
+Either every convolution may differ by one step from ONNX's integers, or the model replaces one of floats.
 """
 
 OPERATOR_TESTS = {
@@ -140,8 +140,8 @@ def _judge_finite(limit: Tolerance, a: Array, b: Array) -> Verdict:
 def _judge_integers(kind: Kind, got: Array, expected: Array) -> Verdict:
     """Equal, dtypes included; a quantising operator may be one step off in few values.
 
-    Where single steps are allowed everywhere, they add up in what follows: only the cosine is limited. Of a
-    model in place of one of floats, such as a classifier, as large a share must be equal.
+    Where single steps are allowed everywhere, they add up in later nodes, so only the cosine is limited. In a
+    model that replaces one of floats, such as a classifier, an equally large share must be equal.
     """
     if got.dtype != expected.dtype:
         return Verdict(False, np.inf, 0.0, f"dtype {got.dtype.name}, expected {expected.dtype.name}")

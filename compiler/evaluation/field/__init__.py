@@ -1,5 +1,5 @@
-"""A graph computed in prime fields: what a proof compares a program with (docs/proving.md).
+"""A graph computed in prime fields, with which a proof compares a program (docs/proving.md).
 
-``rules.py`` says what operators mean, from the specification alone; ``run.py`` runs a graph; ``twin.py``
-makes the graph whose constants and products every format has exactly.
+``rules.py`` defines operators, from the specification alone; ``run.py`` runs a graph; ``twin.py`` makes the
+graph whose constants and products are exact in every format.
 """

@@ -1,4 +1,4 @@
-"""What operators mean in the field, from the specification alone: sums, products, folds, normalizations."""
+"""Operators in the field, from the specification alone: sums, products, folds, normalizations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tx8isa.numbers.rounding import rounded
 
 
 class NotFollowed(Exception):
-    """A call that has no meaning in the field; the text says what it does."""
+    """Raised for a call without a meaning in the field; the text says what it does."""
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,7 @@ def _rms_norm(work: FieldCall, x: Elements, scale: Elements) -> Elements:
 def _standardized(work: FieldCall, x: Elements, axes: Sequence[int], scale: Elements) -> Elements:
     """Numbers over the root of their mean square, times a scale.
 
-    That is the root of the sum of n squares and of n epsilon, times the root of n: n epsilon is what programs
-    hold.
+    Programs hold n epsilon, so it is the root of the sum of n squares and n epsilon, times the root of n.
     """
     field, count = work.field, int(np.prod([x.shape[axis + 1] for axis in axes]))
     total = field.sum(field.multiply(x, x), axes)
@@ -247,7 +246,7 @@ def _relation(name: str) -> Rule:
 
 
 def _cast(work: FieldCall, x: Any) -> Elements:
-    """A float in another format is what it was; truth values are 1 and 0."""
+    """Cast to another format, which changes no float; truth values become 1 and 0."""
     if x.dtype.kind != "f":
         raise NotFollowed("a cast of integers")
     if not work.call.outputs or work.call.attrs.get("to") not in _FLOAT_TYPES:

@@ -1,8 +1,8 @@
-"""The twin of a graph: the same nodes with constants that every format has exactly.
+"""The twin of a graph: the same nodes with constants that are exact in every format.
 
-Programs store a constant rounded to one format or another, and multiply factors into it. In a field the
-rounded number is another one. So a proof is about the twin, whose constants and products are never rounded;
-its program has the same instructions.
+Programs store a constant rounded to some format, and multiply factors into it. In a field the rounded number
+is a different one. So a proof is about the twin, whose constants and products are never rounded; its program
+has the same instructions.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def row_scales(graph: Graph) -> dict[str, int]:
 
 
 def _as_powers(array: Array) -> Array:
-    """Powers of two beside the numbers, from 1/8 to 1: sums of products with them have few digits more."""
+    """Powers of two near the numbers, from 1/8 to 1: sums of products with them get few more digits."""
     values = array.astype(np.float64)
     exponents = np.rint(np.log2(np.maximum(np.abs(values), 2.0**-3)))
     powers = np.copysign(np.exp2(np.minimum(exponents, 0.0)), values)
@@ -62,10 +62,10 @@ def _as_powers(array: Array) -> Array:
 
 
 def _as_scale(array: Array, count: int) -> Array:
-    """Powers of two over the root of the length of rows, but for a power of two.
+    """Powers of two over the root of the length of rows, up to a power of two.
 
-    Lowerings multiply the root, or that of the length over the power of two beside it, into the scale, and
-    that into weights: the product is a power of two, or such a root.
+    Lowerings multiply the root of the length, or of the length over the next power of two, into the scale,
+    and the scale into weights. The product is a power of two, or such a root.
     """
     root = math.sqrt(count * 2.0 ** -round(math.log2(count)))
     return np.asarray(_as_powers(array).astype(np.float64) / root).astype(array.dtype)
@@ -74,7 +74,7 @@ def _as_scale(array: Array, count: int) -> Array:
 def _shortened(array: Array, bits: int) -> Array:
     """Round a constant to whole multiples of a power of two, at most 2**bits of them, and none to zero.
 
-    A single number stays: instructions hold it, and it stands for the simplest fraction beside it.
+    A single number stays: instructions hold it, and it stands for the simplest fraction near it.
     """
     if array.dtype.name not in FLOATS or array.size < 2:
         return array
@@ -89,7 +89,7 @@ def _shortened(array: Array, bits: int) -> Array:
 
 
 def _told_apart(given: Mapping[str, Array], short: Mapping[str, Array]) -> dict[str, Array]:
-    """Short constants that are equal only where the given ones are: programs store equal constants once."""
+    """Make short constants differ where the given ones do, because programs store equal constants once."""
     owners = dict[object, object]()
     found = dict[str, Array]()
     for name in sorted(short, key=lambda each: short[each] is not given[each]):
@@ -105,7 +105,7 @@ def _key(array: Array) -> object:
 
 
 def _halved(array: Array, number: int) -> Array:
-    """An array with one element halved, which every format has exactly: another one for each number."""
+    """An array with one element halved, which is exact in every format; the element depends on the number."""
     flat = array.flatten()
     places = np.flatnonzero(flat)
     flat[places[number % places.size]] /= 2.0 ** (number // places.size + 1)
@@ -122,13 +122,13 @@ def _with_short_factors(node: Node) -> Node:
 
 
 def _factors(node: Node) -> list[str]:
-    """The attributes that instructions or constants are multiplied by."""
+    """The attributes by which instructions or constants are multiplied."""
     operator = OPERATORS.get(node.op)
     return [each.name for each in operator.attributes if each.factor] if operator else []
 
 
 def _power_beside(value: float) -> float:
-    """A power of two beside a number: 1 for 1 alone, by which nothing is multiplied."""
+    """A power of two near a number; 1 only for 1, because a factor of 1 has no instruction."""
     exponent = round(math.log2(value)) or (value > 1.0) - (value < 1.0)
     return math.ldexp(1.0, exponent)
 

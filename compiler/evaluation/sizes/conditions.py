@@ -1,4 +1,4 @@
-"""Decisions that depend on sizes which a declared range leaves open (``codegen/sizes.py``)."""
+"""Decisions that depend on sizes that a declared range leaves open (``size.py``)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SAMPLES = 7
 
 @dataclass(eq=False)
 class Domain:
-    """The points of a range for which the code that is being generated is right.
+    """The points of a range for which the code under generation is right.
 
     ``symbols`` has the values of each dimension at all points. ``anchor`` is the point for which decisions
     are made, ``alive`` says which points they are right for.
@@ -40,7 +40,7 @@ class Domain:
         self.first = self.alive
 
     def size(self, values: Array, make: Callable[[Array], Any]) -> Any:
-        """A size by its values: an integer where these are equal at all points that are left."""
+        """A size by its values: an integer if these are equal at all points left."""
         first = values[self.anchor]
         if (values[self.alive] == first).all():
             return int(first)
@@ -50,9 +50,9 @@ class Domain:
         return self.known[key]
 
     def require(self, holds: Array) -> None:
-        """Let only points remain for which ``holds`` is true; it is for the anchor.
+        """Keep only the points for which ``holds`` is true, as it is for the anchor.
 
-        RuntimeError once the code is complete: then it is said already which points it is for.
+        RuntimeError once the code is complete, because its points are then final.
         """
         if self.estimated:
             return
@@ -62,22 +62,22 @@ class Domain:
         self.alive = left
 
     def samples(self) -> list[int]:
-        """The point for which decisions are made, and some others of those that are left, by number."""
+        """The numbers of the point for which decisions are made, and of some others left."""
         left = np.flatnonzero(self.alive)
         places = np.linspace(0, len(left) - 1, _SAMPLES).astype(np.int64)
         return list(dict.fromkeys([self.anchor, *left[places].tolist()]))
 
     @property
     def count(self) -> int:
-        """How many points are left."""
+        """Number of points left."""
         return int(self.alive.sum())
 
 
 class Condition:
-    """Whether something holds, for every point of a range.
+    """A truth value for every point of a range.
 
-    As a truth value it is what it is for the point for which code is generated; points for which it is not
-    so leave the domain.
+    Used as a bool, it has the value at the point for which code is generated; points with the other value
+    leave the domain.
     """
 
     __slots__ = ("compared", "domain", "holds")
@@ -92,14 +92,14 @@ class Condition:
 
 
 def always(holds: Any) -> bool:
-    """Whether a condition holds for all points that are left; none leaves the domain for that."""
+    """True if a condition holds for all points left; no point leaves the domain."""
     if isinstance(holds, Condition):
         return bool(holds.holds[holds.domain.alive].all())
     return bool(holds)
 
 
 def ever(holds: Any) -> bool:
-    """Whether a condition holds for any of the points that are left; none leaves the domain for that."""
+    """True if a condition holds for any point left; no point leaves the domain."""
     if isinstance(holds, Condition):
         return bool(holds.holds[holds.domain.alive].any())
     return bool(holds)

@@ -1,4 +1,4 @@
-"""Constants that grow along several axes, such as causal masks: corners of those at the largest sizes.
+"""Constants that grow along several axes, such as causal masks: corners of the largest constant.
 
 In the compact order of storage such a constant is not the beginning of the largest one. So the program has
 the largest one, and a Slice takes the corner that a run needs.
@@ -16,15 +16,15 @@ from compiler.operators import is_known
 
 
 def is_beginning(array: Array, whole: Array) -> bool:
-    """Whether a constant is the same as another, or the beginning of its elements."""
+    """True if a constant equals another, or the beginning of its elements."""
     if array.dtype != whole.dtype or array.size > whole.size:
         return False
     return array.tobytes() == whole.reshape(-1)[: array.size].tobytes()
 
 
 def with_corners(graphs: Sequence[Graph]) -> list[Graph]:
-    """Graphs of one structure, the last one at the largest sizes, with a Slice for each constant of which
-    all others have a corner."""
+    """Graphs of one structure, the last one at the largest sizes, with a Slice for each constant that is a
+    corner of the largest one."""
     found = list(graphs)
     for names in _corners(graphs):
         whole = graphs[-1].constants[names[-1]]
@@ -40,7 +40,7 @@ def _corners(graphs: Sequence[Graph]) -> Iterator[tuple[str, ...]]:
 def constants_of_all(graphs: Sequence[Graph]) -> Iterator[tuple[tuple[str, ...], list[Array]]]:
     """Operands that are constants in all graphs: the names that each has there, and its values.
 
-    Without those of which an operator must know the value when compiling.
+    Operands whose value an operator must know when compiling are left out.
     """
     seen: set[tuple[str, ...]] = set()
     for nodes in zip(*(graph.nodes for graph in graphs), strict=True):
@@ -53,8 +53,8 @@ def constants_of_all(graphs: Sequence[Graph]) -> Iterator[tuple[tuple[str, ...],
 
 
 def are_corners(arrays: Sequence[Array]) -> bool:
-    """Whether arrays are corners of the last one, and not all of them the beginning of it."""
-    if len({array.shape for array in arrays}) == 1:  # large weights, which need not be compared here
+    """True if arrays are corners of the last one, and not all of them its beginning."""
+    if len({array.shape for array in arrays}) == 1:  # large weights need no comparison here
         return False
     if all(is_beginning(array, arrays[-1]) for array in arrays):
         return False

@@ -30,7 +30,7 @@ _LARGEST_FACTOR = 8
 class ExtentFormula:
     """``(factor * product + offset) / divisor``, rounded down where it is no integer.
 
-    The product is of dimensions, by their names, and of other formulas; ``other`` is one that is added to it.
+    The product is of dimensions, by their names, and of other formulas; ``other`` is an added formula.
     """
 
     factor: int
@@ -58,23 +58,23 @@ class ExtentFormula:
 
     @property
     def dimensions(self) -> frozenset[str]:
-        """The dimensions and sums of which it is made."""
+        """The dimensions and sums in the formula."""
         parts = (*self.names, self.other) if self.other is not None else self.names
         apart = ({name} if isinstance(name, str) else name.dimensions for name in parts)
         return frozenset[str]().union(*apart)
 
     @property
     def follows(self) -> bool:
-        """Whether it is more than a multiple of a product, so that others may be made of it."""
+        """True if it is more than a multiple of a product, so that other formulas may contain it."""
         return bool(self.names) and (self.offset != 0 or self.divisor > 1 or self.other is not None)
 
     @property
     def fixed(self) -> bool:
-        """Whether it is the same number everywhere."""
+        """True if it is the same number everywhere."""
         return not self.names
 
     def at(self, sizes: Mapping[str, Any]) -> Any:
-        """Its value for sizes: numbers, arrays of them, or what else has the arithmetic of integers."""
+        """The value for sizes: numbers, arrays of them, or other objects with the arithmetic of integers."""
         if not self.names:
             return self.offset
         value: Any = self.factor
@@ -92,7 +92,7 @@ Factors = tuple[str | ExtentFormula, ...]
 def fitted(values: Sequence[int], points: Sequence[Point]) -> ExtentFormula | None:
     """The simplest formula of dimensions that has these values at the points; None if there is none.
 
-    It has no quotient that is rounded there.
+    No quotient in it is rounded at these points.
     """
     return next(_exact(values, points, _products(sorted(points[0]))), None)
 
@@ -145,7 +145,7 @@ def _line(values: Sequence[int], products: Sequence[int], names: Factors) -> Ext
 
 
 class Undecided(Exception):
-    """Several formulas have the values that are known; they differ at ``number``, that of a point."""
+    """Raised if several formulas have the known values; they differ at the point ``number``."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -158,11 +158,11 @@ def found_formula(
     domain: Mapping[str, Array],
     parts: Sequence[ExtentFormula] = (),
 ) -> ExtentFormula | None:
-    """The simplest formula that has these values at the points, also of those with a rounded quotient.
+    """The simplest formula with these values at the points, possibly with a rounded quotient.
 
-    ``domain`` has the sizes at all points for which it must be right. ``parts``: formulas of which it may be
-    made, as an extent that follows from another one is. None if there is none; Undecided if there are several
-    with a quotient, or made of parts, which differ at a point.
+    ``domain`` has the sizes at all points for which it must be right. ``parts``: formulas that it may
+    contain, like an extent that follows from another one. None if there is none; Undecided if there are
+    several with a quotient, or with parts, that differ at a point.
     """
     found = fitted(values, points)
     if found is not None and found.fixed:

@@ -1,8 +1,8 @@
-"""States that grow: what is new is written behind what was there, in memory with room for the most.
+"""States that grow: new rows are written after the old ones, in memory with room for the most.
 
-A model has such a state as an input of some rows, and as an output with more of them, the Concat of the
-input and the new ones. Here both become a cache with a fixed room: Append writes the new rows into it, and a
-Slice is what the model had. So a step copies nothing of what was there, and its heads do not move apart.
+A model has such a state as an input of some rows, and as an output with more rows: the Concat of the input
+and the new ones. Here both become a cache with a fixed room. Append writes the new rows into it, and a Slice
+gives the model's tensor. So a step copies no old rows, and the heads stay at their places.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .ranges import Ranges
 from .sums import SUM
 
 _ONE_MORE = 1
-"""Rows of the room that are never used: so what is valid is a part of it at all sizes."""
+"""Unused rows of the room, so that the valid rows are a proper part at all sizes."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class GrowingState:
 
     @property
     def after(self) -> str:
-        """How many rows there are after a step."""
+        """The number of rows after a step."""
         return f"{self.before}{SUM}{self.new}"
 
 
@@ -114,7 +114,7 @@ def _without_elements(graph: Graph) -> set[str]:
 
 
 def _with_concats(graph: Graph, states: set[str]) -> Graph:
-    """The graph in which operators that append to states themselves are written as what they consist of."""
+    """The graph with operators expanded that append to states themselves."""
     growing = {
         node.name: made for node in graph.nodes if (made := _expansion(graph, node, states)) is not None
     }
@@ -191,7 +191,7 @@ class _Cache:
         return names, node
 
     def _is_what_was(self, joined: tuple[str, ...]) -> bool:
-        """Whether inputs before the last are the state, or constants without elements if that is empty."""
+        """True if inputs before the last are the state, or constants without elements if that is empty."""
         past = self.state.past
         empty = not self.graph.tensors[past].size
         return joined == (past,) or (empty and _without_elements(self.graph).issuperset(joined))
@@ -202,14 +202,14 @@ class _Cache:
         return tuple(shape)
 
     def _ends(self, concat: Node) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
-        """Names and values of the operands of the Slice of what is valid."""
+        """Names and values of the operands of the Slice of the valid rows."""
         length = self.graph.tensors[concat.outputs[0]].shape[self.state.axis]
         values = {"starts": 0, "ends": length, "axes": self.state.axis}
         made = {f"{self.state.present}.{key}": np.array([value]) for key, value in values.items()}
         return tuple(made), made
 
     def _written(self, concat: Node, operands: tuple[str, ...], valid: str) -> list[Node]:
-        """The node that writes, and the Slice of all that is there then."""
+        """The node that writes the new rows, and the Slice of all rows then valid."""
         state, at = self.state, self.graph.tensors[self.state.past].shape[self.state.axis]
         attrs = {"axis": state.axis, "at": at}
         write = Node(APPEND, concat.name, (state.past, concat.inputs[-1]), (state.present,), attrs)

@@ -19,13 +19,13 @@ from compiler.operators import is_known
 
 @dataclass(frozen=True)
 class RangedGraph:
-    """What of a graph depends on the sizes of a run.
+    """A graph with its parts that depend on the sizes of a run.
 
     ``extents``: formulas of the extents of values by name. ``numbers``: formulas of integers that are
     attributes of nodes, or the elements of operands that are known when compiling, by the name of the node
-    and that of the attribute or the position of the operand. ``constants``: what constants are at the largest
-    sizes; at others they are the beginning of that. ``graph`` is the one at the usual sizes, in which a Slice
-    takes what a run needs of a constant that grows along several axes.
+    and that of the attribute or the position of the operand. ``constants``: constants at the largest sizes;
+    at other sizes they are the beginning of these. ``graph`` is the one at the usual sizes. In it a Slice
+    takes the part that a run needs of a constant that grows along several axes.
     """
 
     graph: Graph
@@ -50,10 +50,10 @@ def ranged_graph(
 ) -> RangedGraph:
     """The formulas of a graph; GraphError where its structure depends on the sizes, or a number is none.
 
-    ``states`` are those that grow, along with which constants may move; ``all_rows`` reads the graph of a
-    step of all rows that a state can have. ``odd``: graphs of another structure, at points that tell nothing
-    about formulas; only their outputs are compared.
-    Undecided where the samples leave several formulas, with a point that tells them apart.
+    ``states`` are the growing ones, with which constants may move; ``all_rows`` reads the graph of a step of
+    all rows that a state can have. ``odd``: graphs of another structure, at points that do not define
+    formulas; only their outputs are compared. Undecided where the samples leave several formulas, with a
+    point that distinguishes them.
     """
     _check_structure(ranges, samples)
     points = [point for point, _ in samples]
@@ -79,19 +79,19 @@ def _check_structure(ranges: Ranges, samples: Samples) -> None:
 
 
 def same_structure(one: Graph, other: Graph) -> bool:
-    """Whether two graphs have the same nodes, whatever sizes they have."""
+    """True if two graphs have the same nodes, at any sizes."""
     return len(one.nodes) == len(other.nodes) and all(
         _form(a) == _form(b) for a, b in zip(one.nodes, other.nodes, strict=True)
     )
 
 
 _MOST_PARTS = 12
-"""Formulas of which others may be made."""
+"""Most formulas that others may contain."""
 _FIX = "give that dimension one size, with --shape (in Python: shapes=)"
 
 
 def _form(node: Node) -> tuple[object, ...]:
-    """What of a node must not depend on sizes."""
+    """The properties of a node that must not depend on sizes."""
     kinds = {name: _kind(value) for name, value in node.attrs.items()}
     return node.op, [bool(name) for name in node.inputs], [bool(name) for name in node.outputs], kinds
 
@@ -115,12 +115,14 @@ class _Comparison:
             np.all([ranges.points[name] <= point[name] for name in ranges.names], axis=0) for point in odd
         ]
         self.compared = np.flatnonzero(~np.any(small, axis=0)) if odd else np.arange(ranges.count)
-        """The points at which formulas must agree: those at which no size is larger than at an odd one tell
-        nothing."""
+        """The points at which formulas must agree.
+
+        Points without a size above that of an odd one are left out.
+        """
         self.domain = {name: values[self.compared] for name, values in ranges.points.items()}
         self.first = graphs[0]
         self.names: dict[str, tuple[str, ...]] = {}
-        """The names that a value has in all graphs, by that in the first one."""
+        """The names of a value in all graphs, by its name in the first one."""
         self.constants: dict[str, Array] = {}
         self.formulas: dict[str, ExtentFormula] = {}
         self._known_values: dict[tuple[int, ...], ExtentFormula | None] = {}
@@ -144,7 +146,7 @@ class _Comparison:
         return RangedGraph(self.first, self.ranges, extents, numbers, self.constants, self.formulas)
 
     def _numbers(self) -> Iterator[tuple[tuple[str, str | int], tuple[ExtentFormula, ...]]]:
-        """The formulas of attributes and known operands that are not the same everywhere."""
+        """The formulas of attributes and known operands that depend on sizes."""
         for nodes in zip(*(graph.nodes for graph in self.graphs), strict=True):
             keys: list[str | int] = [at for at, name in enumerate(nodes[0].inputs) if name]
             for key in (*(at for at in keys if is_known(nodes[0], int(at))), *nodes[0].attrs):
@@ -156,7 +158,7 @@ class _Comparison:
                     yield (nodes[0].name, key), found
 
     def _agree(self, node: Node, values: tuple[str, ...]) -> None:
-        """Note the names of a constant; GraphError if graphs do not use the same value."""
+        """Record the names of a constant; GraphError if graphs do not use the same value."""
         if values[0] and self.names.setdefault(values[0], values) != values:
             raise GraphError([f"{node} has other operands at {_text(self.points[-1])}: {_FIX}"])
 

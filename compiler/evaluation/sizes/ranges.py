@@ -1,4 +1,4 @@
-"""The ranges of sizes that a program is made for."""
+"""The ranges of sizes for which a program is made."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from .sums import SUM, sum_of
 MOST_POINTS = 1 << 16
 """Combinations of sizes that a program may run."""
 _SAMPLES = 3
-"""Points in the midst of the range from which formulas are found."""
+"""Points inside the range from which formulas are found."""
 
 
 def ranges_of(given: Mapping[str, Sequence[int] | str | int], states: bool = False) -> Ranges:
     """The ranges of dimensions by name: least, usual and most size, or a sum of others as ``"past+new"``.
 
-    Of two sizes the usual one is the most. One size, or a range of one size, is a constant. GraphError for
-    anything else. ``states``: there are some, whose length may be 0 at first.
+    With two sizes, the usual one is the most. One size, or a range of one size, is a constant. GraphError for
+    anything else. ``states``: the program has states, whose length may be 0 at first.
     """
     found: dict[str, Sequence[int]] = {}
     sums: dict[str, str] = {}
@@ -61,11 +61,11 @@ def ranges_of(given: Mapping[str, Sequence[int] | str | int], states: bool = Fal
 
 @dataclass(frozen=True)
 class Ranges:
-    """The dimensions of a program; GraphError for a range that is none or has too many sizes.
+    """The dimensions of a program; GraphError for an invalid range or one with too many sizes.
 
-    ``growing``: those that are lengths of states, which may be 0. ``sums``: those of which extents are
-    products, as ``past + new``. ``aliases``: names that the model has for sums. ``constants``: dimensions of
-    the model that have one size.
+    ``growing``: lengths of states, which may be 0. ``sums``: sums that are factors of extents, such as
+    ``past + new``. ``aliases``: the model's names of sums. ``constants``: dimensions of the model with one
+    size.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -95,12 +95,12 @@ class Ranges:
 
     @property
     def count(self) -> int:
-        """Combinations of sizes."""
+        """Number of combinations of sizes."""
         return int(np.prod([each.most - each.least + 1 for each in self.dimensions], dtype=object))
 
     @property
     def usual(self) -> dict[str, int]:
-        """The point that the program is made for first."""
+        """The point for which the program is made first."""
         return self._with_sums({each.name: each.usual for each in self.dimensions})
 
     @property
@@ -114,7 +114,7 @@ class Ranges:
         return self._with_sums({each.name: each.most for each in self.dimensions})
 
     def all_rows(self, before: str, new: str) -> dict[str, int]:
-        """The sizes of a step that begins with nothing and adds as much as there can be after any other."""
+        """The sizes of a step that adds all rows that a state can have to an empty state."""
         sizes = {each.name: each.most for each in self.dimensions}
         return self._with_sums({**sizes, before: 0, new: sizes[before] + sizes[new]})
 
@@ -129,7 +129,7 @@ class Ranges:
         return sizes | {text: sum_of(text, sizes) for text in self.sums}
 
     def model_sizes(self, point: Point) -> dict[str, int]:
-        """The sizes at a point by the names that the model has for them."""
+        """The sizes at a point by the model's names."""
         sizes = {**dict(self.constants), **{name: point[name] for name in self.names}}
         return sizes | {name: sum_of(text, point) for name, text in self.aliases}
 
@@ -145,7 +145,7 @@ class Ranges:
         return {name: int(values[number]) for name, values in self.points.items()}
 
     def samples(self) -> Iterator[dict[str, int]]:
-        """Points that tell formulas apart: the usual and the largest one, and some in between."""
+        """Points that distinguish formulas: the usual and the largest one, and some in between."""
         yield self.usual
         taken: set[int] = set()
         for number in range(_SAMPLES + len(self.dimensions) - 1):

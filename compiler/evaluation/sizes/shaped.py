@@ -1,7 +1,7 @@
-"""A graph at sizes at which it was not read, from what it is at others.
+"""A graph at sizes at which it was not read, derived from graphs at other sizes.
 
-Readers and rewrites know more of an extent of 1, so a graph with such a size can be another one than all
-others are. Then the program is made from these, with the sizes of that point.
+Readers and rewrites simplify extents of 1, so a graph with such a size can differ from all others. The
+program is then made from the others, with the sizes of that point.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .ranged import RangedGraph, Samples, same_structure
 
 
 def without_odd_one(samples: Samples) -> Samples:
-    """The samples, but not that at the usual sizes if its graph is the only one of another structure."""
+    """The samples, without the one at the usual sizes if only its graph has another structure."""
     (_, usual), *others = samples
     if same_structure(usual, others[0][1]) or not others[1:]:
         return samples

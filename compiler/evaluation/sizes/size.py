@@ -1,10 +1,10 @@
 """Sizes that a declared range leaves open: integers that are known only when the program runs.
 
 A phase is generated as for the sizes of one point of the range, with :class:`Size` in place of the integers
-that depend on them. Its arithmetic is that of integers, for all points of the range at once. Wherever the
-generator decides by a comparison of sizes, it decides as for its point, and the points for which it would
-have decided differently leave the :class:`Domain`. So the code that results is, for every point that is left,
-the code that would be generated for the sizes of this point alone, with operands in registers.
+that depend on them. A ``Size`` has the arithmetic of integers, for all points of the range at once.
+Comparisons of sizes are decided as for the point, and points that would decide differently leave the
+:class:`Domain`. So for every point left the code is the one that its sizes alone would give, with operands in
+registers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LARGEST = float(1 << 62)
 
 
 class Unsized(ValueError):
-    """An expression over sizes that the program cannot compute."""
+    """Raised for an expression over sizes that the program cannot compute."""
 
 
 def _values(domain: Domain, operand: int | Size) -> Array:
@@ -69,7 +69,7 @@ class Size:
 
     @property
     def most(self) -> int:
-        """The largest value at the points that are left."""
+        """The largest value at the points left."""
         return int(self.values[self.domain.alive].max())
 
     def __str__(self) -> str:
@@ -212,7 +212,7 @@ class Size:
         return self.__index__() & other
 
     def bit_length(self) -> int:
-        """That of the value, which is known from here on."""
+        """The bit length of the value; points with another value leave the domain."""
         return self.__index__().bit_length()
 
 
@@ -225,7 +225,7 @@ def dimension(domain: Domain, name: str) -> Any:
 
 
 def most(size: int | Size) -> int:
-    """The largest value of a size at the points that are left."""
+    """The largest value of a size at the points left."""
     return size.most if isinstance(size, Size) else size
 
 

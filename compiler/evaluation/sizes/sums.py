@@ -1,6 +1,6 @@
-"""Sums of dimensions, such as the length that a state has after a step: ``past + new``.
+"""Sums of dimensions, such as the length of a state after a step: ``past + new``.
 
-A sum has a name among the sizes as a dimension has one, so that extents are products with it.
+A sum has a name among the sizes, like a dimension, so that extents are products with it.
 """
 
 from __future__ import annotations

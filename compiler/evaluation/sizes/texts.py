@@ -1,4 +1,4 @@
-"""Sizes from their texts, as plans keep them."""
+"""Sizes from their texts, the form in which plans keep them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NUMBER, _WORD = re.compile(r"-?\d+(?=[ )]|$)"), re.compile(r" ([a-z]+) ")
 
 
 def size_of_text(text: str, names: Sequence[str]) -> Size:
-    """The size of which a text is ``str(size)``, in a domain without points; ``names`` are the dimensions.
+    """The size whose ``str`` is the text, in a domain without points; ``names`` are the dimensions.
 
     ValueError for any other text.
     """
@@ -33,7 +33,7 @@ class _Reader:
         self.domain, self.values = Domain({}, 0, np.zeros(0, bool)), np.zeros(0, np.int64)
 
     def operand(self, at: int) -> tuple[int | Size, int]:
-        """The number or size that begins at a place, and where it ends."""
+        """The number or size that begins at a place, and its end."""
         text = self.text
         if number := _NUMBER.match(text, at):
             return int(number[0]), number.end()

@@ -1,9 +1,9 @@
-"""Constants that move along with a state that grows: masks and places of the rows that a step adds.
+"""Constants that move along with a growing state: masks and positions of the rows that a step adds.
 
-What a model computes from the numbers of the new rows is the part from ``past`` on of something longer: of a
-line of numbers, of a band, whose elements depend on how far the column is from the row, or of a table, such
-as that of a rotary embedding. So the program has the longer one, for all rows that there can be, and a Slice
-takes the rows of the step. A table is what the constant is in a step that writes all rows to an empty cache.
+A value that a model computes from the numbers of the new rows is the part from ``past`` on of a longer one.
+It is a line of numbers; a band, whose elements depend on the distance of column and row; or a table, such as
+that of a rotary embedding. So the program has the longer constant, for all possible rows, and a Slice takes
+the rows of the step. A table has the constant's values in a step that writes all rows to an empty cache.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def with_windows(
 def with_windows_of_tables(
     graphs: Sequence[Graph], points: Sequence[Point], states: Sequence[GrowingState], all_rows: AllRows
 ) -> list[Graph]:
-    """Graphs as those of ``with_windows``, with a Slice for each constant that moves along in another way."""
+    """Like ``with_windows``, with a Slice for each constant that moves along as part of a table."""
     found = list(graphs)
     moving = [
         names
@@ -70,14 +70,14 @@ def _with_slices(graphs: Sequence[Graph], names: Sequence[str], window: _Window)
 
 
 def _moves(arrays: Sequence[Array]) -> bool:
-    """Whether a constant does something else than to grow at its ends."""
+    """True if a constant changes otherwise than by growing at its ends."""
     return not all(is_beginning(array, arrays[-1]) for array in arrays) and not are_corners(arrays)
 
 
 def _windows(
     arrays: Sequence[Array], points: Sequence[Point], states: Sequence[GrowingState]
 ) -> Iterator[_Window]:
-    """Larger constants of which the arrays are parts, and the place at which each array begins in them."""
+    """Larger constants that contain the arrays, and the place at which each array begins in them."""
     rank = arrays[0].ndim
     if any(array.ndim != rank or array.dtype != arrays[0].dtype for array in arrays):
         return
@@ -100,7 +100,7 @@ def _windows(
 
 
 def _window_of_table(arrays: Sequence[Array], before: Sequence[int]) -> _Window | None:
-    """Arrays as parts of the last one, which a step of all rows has."""
+    """Arrays as parts of the last one, which is from a step of all rows."""
     *parts, whole = arrays
     each = (_starts(parts, row, before, whole) for row in range(whole.ndim))
     starts = next((found for found in each if found is not None), None)
@@ -119,9 +119,9 @@ def _starts(
 
 
 def _numbers(arrays: Sequence[Array], lengths: Sequence[tuple[int, Sequence[int]]]) -> Iterator[_Window]:
-    """Single integers that are as far from a length everywhere, as parts of all that there can be.
+    """Single integers at a constant distance from a length, as parts of the range of all values.
 
-    ``lengths`` has the least that each can be.
+    ``lengths`` has the least value of each.
     """
     if any(array.shape != (1,) or array.dtype.kind != "i" for array in arrays):
         return
@@ -151,9 +151,9 @@ def _line(arrays: Sequence[Array], axis: int, before: Sequence[int], total: int)
 
 
 def _band(largest: Array, row: int, column: int) -> Array:
-    """The matrix of which the largest array has the last rows, if what it holds depends on column - row.
+    """The matrix whose last rows are the largest array, if its elements depend on column - row.
 
-    Where a column is further right of a row than any that a step has, it repeats the last one.
+    Where a column is further right of a row than in any step, the last element is repeated.
     """
     matrix = np.moveaxis(largest, (row, column), (-2, -1))
     new, total = matrix.shape[-2:]

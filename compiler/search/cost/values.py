@@ -69,7 +69,7 @@ _VALUES: dict[type[Expr | Size], Callable[[Any, Registers], int]] = {
 
 
 def in_scratchpad(value: object) -> bool:
-    """Whether a value is an address in the scratchpad."""
+    """True if a value is an address in the scratchpad."""
     if isinstance(value, Operation):
         return in_scratchpad(value.left) or in_scratchpad(value.right)
     return isinstance(value, Address) and value.buffer is not None
