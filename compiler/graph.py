@@ -1,4 +1,4 @@
-"""The typed graph: what every importer produces and every pass reads.
+"""The typed graph, which every importer produces and every pass reads.
 
 An importer (graph.json, ONNX) fills a :class:`Description`: names, constants and nodes as the file has them.
 :func:`compiler.evaluation.infer.build_graph` checks it and derives a :class:`Graph`, in which every value
@@ -61,7 +61,7 @@ class GraphError(Tx8Error):
 
 
 class CapacityError(GraphError):
-    """A graph that is right, but for which a tile has too little scratchpad or too few registers."""
+    """Raised for a correct graph that needs more scratchpad or registers than a tile has."""
 
 
 class RefusedNode(GraphError):
@@ -163,7 +163,7 @@ class Box:
 class Node:
     """One operator application. An empty name is an optional input or output that is omitted.
 
-    ``bodies`` are the graphs of which an operator of control flow executes one, or one several times.
+    ``bodies`` are the graphs of an operator of control flow, which executes one of them, perhaps repeatedly.
     """
 
     op: str

@@ -364,7 +364,7 @@ def on_chips(program: Program, x: int, y: int, name: str) -> Program:
 def own_machine(image: Image, name: str) -> Machine:
     """Return the machine that an image was made for; an executable of another compiler runs on the TX81.
 
-    MachineError when the image has only an unknown name of it; ``name`` is the image's name.
+    MachineError when the image only names a machine, and the name is unknown; ``name`` is the image's.
     """
     if not image.machine:
         return load_machine(None)

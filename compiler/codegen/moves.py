@@ -26,7 +26,7 @@ def within_scratchpad(
 ) -> tuple[str, dict[str, Argument]]:
     """Turn a load or store between two places of the scratchpad into a move; others stay unchanged.
 
-    ``kept`` are the values of variables. SpmOverflow if a move cannot have so many bytes or blocks: smaller
+    ``kept`` are the values of variables. SpmOverflow if a move cannot have as many bytes or blocks; smaller
     slices have fewer.
     """
     engine, _, token = mnemonic.partition(".")

@@ -168,7 +168,7 @@ def _sorted_nodes(description: Description) -> list[Node]:
 
 
 def _cycle(nodes: tuple[Node, ...], needs: list[set[int]], stuck: set[int]) -> str:
-    """A cycle among nodes each of which needs another one of them, in the direction of the data."""
+    """A cycle among nodes that need each other, in the direction of the data."""
     path = [min(stuck)]
     while (before := min(needs[path[-1]] & stuck)) not in path:
         path.append(before)

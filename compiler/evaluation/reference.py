@@ -30,8 +30,8 @@ def run_reference(
 
     Float values are binary64 from the inputs to the outputs and are never rounded in between; integers and
     booleans are computed in their declared dtype and wrap. ``storage`` (a key of ``STORAGE``) rounds float
-    inputs and constants (``within_range``) to that format first, but for those of quantised operators, which
-    compute in binary32 in every program. An input may come in another float dtype
+    inputs and constants (``within_range``) to that format first. Operands of quantised operators are
+    excepted, because these compute in binary32 in every program. An input may come in another float dtype
     than declared: it is rounded to the declared one. Raises GraphError for missing, unknown or ill-shaped
     inputs.
     """
@@ -87,7 +87,7 @@ def _accepted(tensor: Tensor, inputs: Mapping[str, Array]) -> Array:
 
 
 def _widened(array: Array, storage: str | None) -> Array:
-    """Floats rounded to the storage format, in binary64; other types as they are."""
+    """Floats rounded to the storage format, in binary64; other types unchanged."""
     if array.dtype.name not in FLOATS:
         return np.asarray(array)
     if storage is not None:

@@ -110,7 +110,7 @@ class _Builder:
                 yield StageExchange(each.kind, symbol, each.axis.data, begun, *rows)
 
     def _chain(self, members: Sequence[TensorOperation], result: SSAValue, cut: Cut | None) -> Work:
-        """Pointwise operations, each of which may use inputs of the chain and results of earlier ones."""
+        """A chain of pointwise operations, which use inputs of the chain and results of earlier ones."""
         inner = {value for member in members for value in member.results}
         used = (value for member in members for value in member.operands if value not in inner)
         inputs = list(dict.fromkeys(self.outer(value) or value for value in used))

@@ -108,7 +108,7 @@ class Search:
         """Templates whose candidates were not all tried because time was up."""
 
     def run(self, templates: Sequence[Template]) -> list[SearchResult]:
-        """The best candidate of each template; CapacityError for a template of which none fits."""
+        """The best candidate of each template; CapacityError for a template without one that fits."""
         begin, self._all = self.clock(), len(templates)
         self.count_kinds(templates)
         rules = [self.trial(template, None) for template in templates]

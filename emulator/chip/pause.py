@@ -48,7 +48,7 @@ class Marks:
         self._plain: dict[int, Code] = {}
 
     def marked(self, code: Code) -> Code:
-        """Return the program with marks; the program itself without marks."""
+        """Return a copy of the program with the marks; the program itself if there are none."""
         if not (self.addresses or self._hidden) or id(code) in self._plain:
             return code
         if id(code) not in self._marked:

@@ -74,7 +74,7 @@ def _down(flow: Flow, order: Mapping[int, int]) -> bool:
 def _collapsed(
     boxes: list[PhaseBox], flows: list[Flow], order: Mapping[int, int]
 ) -> tuple[list[PhaseBox], list[Flow]]:
-    """Join phases each of which is the only reader of the one before, and reads nothing else."""
+    """Join consecutive phases if each is the only reader of the one before, and reads nothing else."""
     merged: dict[int, PhaseBox] = {}
     shown: list[PhaseBox] = []
     for box in boxes:

@@ -31,7 +31,7 @@ def identity(machine: Machine) -> str | dict[str, Any]:
 def described(said: str | Mapping[str, Any], name: str) -> Machine | None:
     """The machine that an image means; None for a name that no packaged description has.
 
-    MachineError when its description is none; ``name`` is the image's.
+    MachineError when its description is invalid; ``name`` is the image's.
     """
     if isinstance(said, str):
         return packaged_machine(said)

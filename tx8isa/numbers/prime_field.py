@@ -255,7 +255,7 @@ class PrimeField:
         return _unknown_where(np.isnan(a) | np.isnan(b), found)
 
     def truth(self, x: Elements) -> npt.NDArray[np.bool_]:
-        """Whether elements are not 0, prime by prime."""
+        """True where elements are not 0, prime by prime."""
         return self._in_all(self.canonical(x)[: self.primes] != 0)
 
     def _in_all(self, of_primes: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -350,12 +350,12 @@ def _exactly(values: Elements) -> tuple[Integers, Integers, Integers]:
 
 
 def _unknown_where(unknown: npt.NDArray[np.bool_], x: Elements) -> Elements:
-    """Elements of which nothing is known where this is so of an operand: NaN."""
+    """Unknown elements (NaN) wherever an operand is unknown."""
     return np.where(unknown, np.nan, x) if unknown.any() else x
 
 
 def _all_finite(x: Elements) -> bool:
-    """Whether there is neither an infinity nor a NaN; sums of residues are finite."""
+    """True if there is neither an infinity nor a NaN; sums of residues are finite."""
     with np.errstate(invalid="ignore"):
         return bool(np.isfinite(x.sum()))
 

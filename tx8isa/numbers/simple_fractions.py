@@ -68,13 +68,13 @@ def simple_roots(values: Floats) -> tuple[Integers, Integers, Integers, npt.NDAr
 
 
 def are_short(values: Floats, bits: int = _SHORT) -> npt.NDArray[np.bool_]:
-    """Whether numbers have so few digits that they stand for themselves, or at most ``bits``."""
+    """True if numbers have so few digits that they stand for themselves, or at most ``bits``."""
     significand = np.ldexp(np.frexp(values)[0], bits)
     return np.asarray(significand == np.rint(significand))
 
 
 def are_simple(above: Integers, below: Integers) -> npt.NDArray[np.bool_]:
-    """Whether fractions, but for powers of two, have few digits."""
+    """True if fractions have few digits, apart from powers of two."""
     odd = (above // np.maximum(above & -above, 1)) * (below // np.maximum(below & -below, 1))
     return np.asarray((odd > 0) & (odd < _SIMPLE))
 

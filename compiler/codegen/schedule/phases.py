@@ -296,7 +296,7 @@ def _bytes(early: EarlyInstruction) -> int:
 
 
 def _parts(early: EarlyInstruction) -> Iterator[EarlyInstruction]:
-    """A large contiguous load as several; other instructions as they are."""
+    """Divide a large contiguous load into several; other instructions stay whole."""
     size = _bytes(early)
     if size <= _PART_BYTES or "iter0" in early.arguments:
         yield early

@@ -128,9 +128,9 @@ class Place:
     """Where a slice of a tensor [N, ..., C] begins: image, position in it, channel.
 
     With a ``row_step`` of s the slice has every s-th row of the image. ``pitch``: positions of a row of the
-    image, if the slice has a part of each row. A slice of a blocked tensor consists of whole planes, the
-    last of which may be the tail; or, if the tensor has whole planes only, of 4, 8, 16 or 32 channels of one
-    plane, the first of which is a multiple of that number.
+    image, if the slice has a part of each row. A slice of a blocked tensor consists of whole planes, perhaps
+    with the tail. If the tensor has whole planes only, it may consist of 4, 8, 16 or 32 channels of one
+    plane, beginning at a multiple of that number.
     """
 
     image: Value

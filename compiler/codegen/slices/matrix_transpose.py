@@ -41,7 +41,7 @@ _MOST_TOGETHER = 8
 _RESERVED_BYTES = 16 * LINE_BYTES
 """Bytes kept free: the matrices of ones and zeros of short lines, and the ends of buffers."""
 _UNIT = Format.FP16
-"""A format of which a plane of 64 elements has the bytes of the engine's planes."""
+"""A format whose planes of 64 elements have as many bytes as the engine's planes."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class _SliceTransposer:
         return _PLANE_BYTES // self.each
 
     def slice_sizes(self, matrices: int, rows: int, columns: int) -> tuple[int, int]:
-        """Lines and columns of a slice: the largest of which two fit, with work for every tile."""
+        """Lines and columns of a slice: the largest that fits twice, with work for every tile."""
         kernel, each = self.kernel, self.each
         ends = self.source.tensor.bytes_each + self.target.tensor.bytes_each
         element_bytes = 2 * ends + each * (each + 2)

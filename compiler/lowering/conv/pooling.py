@@ -216,7 +216,7 @@ class _Factors:
     """A factor for each output position, spread over the channels of a plane by the matrix engine.
 
     A factor is the sum of two TF32 numbers, so a product of [positions, 2] with ones [2, 64] is that factor
-    in every lane but for 2**-22 of it.
+    in every lane, up to an error of 2**-22 of it.
     """
 
     def __init__(self, kernel: Kernel, counts: Array) -> None:

@@ -228,7 +228,7 @@ def _convolve(
     data: list[Aligned] | None,
     start: Aligned | None,
 ) -> Aligned:
-    """The sums of one slice: rounded if nothing inexact follows, otherwise as they are accumulated."""
+    """The sums of one slice: rounded if nothing inexact follows, otherwise in the format of accumulation."""
     compute, zeros = problem.layer.fmt, problem.zero_operands
     if problem.single:
         fmt = engine_format(compute) if problem.layer.engine_rounds else problem.layer.sum_fmt

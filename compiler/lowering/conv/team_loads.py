@@ -127,7 +127,7 @@ class _RowsPart:
     """Some rows of a blocked image, to be at ``target`` in every tile of a team.
 
     Each tile brings as many planes, or, where there are fewer planes than tiles, an equal part of one; only
-    planes of an image of which rows are skipped.
+    planes of an image with skipped rows.
     """
 
     def __init__(self, kernel: Kernel, team: Team, source: DdrTensor, at: Place, target: Aligned) -> None:

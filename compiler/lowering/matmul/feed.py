@@ -118,7 +118,7 @@ class ChunkShape:
 
 
 chunk_shape = lru_cache(1 << 14)(ChunkShape)
-"""``ChunkShape``, of which plans with equal chunks share one object."""
+"""``ChunkShape``, cached so that plans with equal chunks share one object."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ class Feed:
             self._read(chunk, piece, targets[0])
 
     def _read(self, chunk: Chunk, piece: Value, target: Value) -> None:
-        """A piece of a matrix in DDR as it is, to consecutive bytes."""
+        """Read a piece of a matrix in DDR, unchanged, to consecutive bytes."""
         matrix, shape, rows = self.source.matrix, self.shape, self._rows(chunk)
         plane = piece // shape.splits * (shape.group * BLOCK)
         row = piece % shape.splits * rows

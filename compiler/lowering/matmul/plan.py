@@ -177,7 +177,7 @@ class MatmulPlan:
         return chunks if equal and self.has_teams else 1
 
     def bytes(self, problem: MatmulProblem) -> int:
-        """Scratchpad bytes: operands, two blocks of sums, one rounded, two parts of it as they are stored."""
+        """Scratchpad bytes: operands, two blocks of sums, a rounded one, and two parts in storage order."""
         sums = self.m * self.n
         rounded = sums * problem.out_bytes if problem.out_bytes < 4 else 0
         operands = self.left(problem).bytes + self.right(problem).bytes + self._rest_bytes(problem)

@@ -154,7 +154,7 @@ def _possible(product: Product) -> bool:
 
 
 def _bytes(product: Product, size: int, team: int, extra: int) -> int:
-    """Scratchpad bytes: the right operand as it is and in planes, two blocks of rows of each kind.
+    """Scratchpad bytes: the right operand as in DDR and in planes, two blocks of rows of each kind.
 
     ``team``: tiles that load the right operand together, or 0.
     """
@@ -245,7 +245,7 @@ def _loaded(kernel: Kernel, product: Product) -> list[tuple[DdrTensor, Value]]:
 
 
 def _load_early(kernel: Kernel, product: Product, blocks: RowBlocks) -> Aligned:
-    """The only block of rows of this tile, as it is in DDR."""
+    """Load the only block of rows of this tile, in its format in DDR."""
     matrix = product.left
     target = slice_buffer(kernel, "a", matrix.tensor.fmt, Grid(blocks.size, 1, blocks.size), product.k)
     with kernel.items(blocks.count(product)) as item:

@@ -294,7 +294,7 @@ class _Sweep:
         return Aligned(base, self.format, Grid(place.rows, 1, self.plan.m), self.plan.n)
 
     def _result(self, place: _Place) -> Aligned:
-        """The block as it is stored."""
+        """The slice with the rounded block."""
         sums = self._sums(place)
         return sums if self.rounded is None else sums.at(self.rounded, self.product.out.fmt)
 

@@ -1,4 +1,4 @@
-"""Comparisons, logic and choice: on the vector engine, but for integers that FP32 does not hold."""
+"""Comparisons, logic and choice: on the vector engine, except for integers that FP32 does not hold."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _cuts(target: Target, work: Work) -> Iterable[Cut]:
     engines=(Engine.MATRIX, Engine.VECTOR),
 )
 def pooled(kernel: Kernel, work: Work) -> None:
-    """Slices of the maps with all their positions, each of which becomes one position of the result."""
+    """Compute slices of the maps with all their positions, and pool each to one position of the result."""
     layer, (conv, pool) = _layer(work), work.stages
     plan = first_plan(layer, kernel.target, kernel.budget) if work.cut is None else plan_for(layer, work.cut)
     if plan is None:

@@ -2,7 +2,7 @@
 
 A slice is FP32 [axis, R] in the scratchpad. A step adds to each element the one ``shift`` positions before
 it, from one buffer into the other; zeros before the first position make a step one instruction. Backwards
-the zeros are behind the last position, from a whole line on, because an instruction writes the last line of
+the zeros are after the last position, from a whole line on, because an instruction writes the last line of
 its result whole. What a longer axis has before a segment is added to the segment's first element.
 """
 
@@ -63,7 +63,7 @@ class _RunningSums:
             kernel.emit("td.memset.fp32", dst=zeros, value=0.0, n=margin // WORD)
 
     def _places(self, count: Value) -> tuple[Value, Value]:
-        """Where ``count`` elements of each lane are in the two buffers: behind the zeros or before them."""
+        """Places of ``count`` elements of each lane in the two buffers: after the zeros, or before them."""
         if self.backwards:
             above = self.kernel.let(self.edge - count * self.row)
             return self.buffers[0] + above, self.buffers[1] + above

@@ -81,7 +81,7 @@ class ProductLayer:
 
     @property
     def matrix(self) -> DdrTensor:
-        """The constant matrix as it is stored: [inner, columns], or ``transposed``."""
+        """The constant matrix in its stored form: [inner, columns], or ``transposed``."""
         return self.work.input(1)
 
     @property

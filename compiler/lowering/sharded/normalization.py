@@ -48,7 +48,7 @@ class Ones:
 
     @property
     def unit(self) -> float:
-        """The number of which all are copies."""
+        """The common value of the ones."""
         return _unit(self.key[0])
 
     @property

@@ -197,7 +197,7 @@ class SumsOfBytes:
     def by_rows(
         self, taps: Sequence[RowTap], image: Aligned, count: int, weights: Value, first: bool, last: bool
     ) -> None:
-        """All slices, the first of which is ``image``, with a row of the window at a time."""
+        """Multiply all slices, from ``image`` on, with one row of the window at a time."""
         geometry, grid, out = self.stage.layer.geometry, image.grid, self.window.output
         stride, width = geometry.strides[0], aligned_channels(image.channels, BLOCK)
         volume = count * geometry.kernel[1] * self.maps * width
@@ -231,7 +231,7 @@ class SumsOfBytes:
                 self.kernel.emit("td.memset.int32", dst=after, value=0, n=rest * each)
 
     def by_slices(self, images: Sequence[Aligned], weights: Sequence[Value], first: bool, last: bool) -> None:
-        """A slice at a time."""
+        """Multiply one slice at a time."""
         for at, (image, part) in enumerate(zip(images, weights, strict=True)):
             begins = first and at == 0
             zeros, start = (self._first, None) if begins else (self.zeros, self.sums)

@@ -153,7 +153,7 @@ class Biases:
 
 @dataclass(frozen=True)
 class StoredBiases:
-    """The biases of some stages as they are stored, contiguous in FP32.
+    """The biases of some stages in their stored form, contiguous in FP32.
 
     ``places``: by the symbol of a stage's result, the number at which its bias begins, and whether it is in
     parts.

@@ -341,7 +341,7 @@ class _Phase:
         held.append(replace(held[0], rows=halo.held, base=base))
 
     def _rows_before(self, halo: Halo) -> Value:
-        """Rows of the tile before in the slice: ``above``, but for the first tile."""
+        """Rows of the tile before in the slice: ``above``, or 0 for the first tile."""
         first = self.block.first(halo.own) - self.block.first(halo.held)
         return self.kernel.let(within(first, 0, halo.above))
 

@@ -1,6 +1,6 @@
 """GlobalAveragePool and GlobalMaxPool.
 
-The latter is a ReduceMax, or, after a convolution, a pool in the order of the engines.
+GlobalMaxPool is a ReduceMax; after a convolution it is a pool on channel-blocked data.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 There are kinds of sequences (``patterns.sequences``): stacks of convolutions and pools, products,
 normalizations and attention that are sharded over a mesh of tiles, convolutions with a global pool, and
-groups of any operators of which each tile computes slices.
+groups of any operators, where each tile computes slices.
 
 Intermediate values of a sequence stay in the scratchpad. From every group backwards, the groups whose results
 only the stack uses are added one after another; each sequence of groups on the way is a possible stack. Its

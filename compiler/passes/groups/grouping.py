@@ -1,4 +1,4 @@
-"""Rules of which operations may run in one phase.
+"""Rules that decide which operations may run in one phase.
 
 Creation and dissolution of groups, for the group passes.
 """

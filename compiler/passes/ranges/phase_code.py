@@ -211,7 +211,7 @@ def _read(work: Work) -> Iterator[DdrTensor]:
 
 
 def sizes_of_phase(context: RangedContext, operation: TensorOperation) -> tuple[str, ...]:
-    """The dimensions and sums of which the extents and numbers of an operation or group are made, sorted."""
+    """The dimensions and sums that occur in the extents and numbers of an operation or group, sorted."""
     members = operation.members if isinstance(operation, GroupOp) else [operation]
     values = [*operation.operands, *operation.results, *(v for each in members for v in each.results)]
     formulas = [formula for value in values for formula in formulas_of(context, value) or ()]

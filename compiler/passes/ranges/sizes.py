@@ -71,7 +71,7 @@ class SizesPass:
             try:
                 point = context.ranges.all_rows(state.before, state.new)
                 graph = self._rewritten(context, point)
-            except GraphError:  # the model refuses an empty cache, or so many rows at once
+            except GraphError:  # the model refuses an empty cache, or this number of rows at once
                 return None
             return graph if same_structure(graph, first) else None
 

@@ -39,7 +39,7 @@ _COUNT_CHANNELS = ("Conv", "GroupNormalization")
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 _ALONG_AN_AXIS = (ALL_GATHER, REDUCE_SCATTER, PART)
-"""Exchanges of another division along an axis, and parts for one: what is divided there stays whole here."""
+"""Exchanges and parts of another division along an axis, which this division must leave whole."""
 
 
 class NeedsWhole(Exception):

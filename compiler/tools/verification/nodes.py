@@ -87,7 +87,7 @@ class Verification:
 def verify(graph: Graph, inputs: Values, compile_: Compile, source: FloatModel | None = None) -> Verification:
     """Judge every node; ``compile_`` compiles a graph. RunFault when a program stops with a fault.
 
-    ``source``: what the graph was before it was quantised, with which the outputs are compared.
+    ``source``: the graph before it was quantised, with which the outputs are compared.
     """
     program = compile_(graph)
     outputs, _ = execute(program, inputs)

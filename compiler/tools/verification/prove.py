@@ -50,7 +50,7 @@ class Difference:
     output: str
     index: tuple[int, ...]
     count: int
-    """How many elements differ."""
+    """Number of elements that differ."""
     size: int
     by: str = ""
     """The instruction that computed it."""
@@ -61,12 +61,12 @@ class Proof:
     """What a proof has found."""
 
     proved: Mapping[str, int]
-    """Outputs that are right, with their elements."""
+    """Outputs that are right, with the number of their elements."""
     differences: tuple[Difference, ...]
     unknown: Mapping[str, int]
-    """Outputs with elements of which nothing is known, with how many."""
+    """Outputs with elements about which nothing is known, and the number of these."""
     reserves: Mapping[str, int]
-    """Instructions that were executed in real numbers alone, with how often."""
+    """Instructions that were executed only in real numbers, with their counts."""
     not_followed: Mapping[str, str]
     """Nodes without a meaning in the field, and what they do."""
     by_recipe: frozenset[str]

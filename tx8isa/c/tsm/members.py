@@ -79,7 +79,7 @@ def _mentions(expression: str, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Table:
-    """A structure of pointers to functions, and what leads to it."""
+    """A structure of pointers to functions, and the names by which C programs reach it."""
 
     name: str
     """Its C type, ``TsmArith``."""

@@ -1,8 +1,8 @@
 """Products of bytes: images as the matrix engine takes them, and sums in int32 as results.
 
-Sums are exact: the engine's chain (docs/isa.md, INT8) ends with them, zero point of the image, padding by it
-and bias included. Its steps to bytes cut bits off, where ONNX multiplies by a scale in FP32 and rounds to
-even. So the vector engine does these.
+Sums are exact: here the engine's chain (docs/isa.md, INT8) ends with them, and they include the zero point of
+the image, padding by it, and the bias. The engine's further steps to bytes cut bits off, where ONNX
+multiplies by a scale in FP32 and rounds to even. So the vector engine does these steps.
 """
 
 from __future__ import annotations

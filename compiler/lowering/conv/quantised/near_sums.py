@@ -31,7 +31,7 @@ _LARGEST = 2 * 255
 _SMALLEST_UNIT = 320
 """Numbers of this size are exact enough; smaller ones are not tried."""
 _SHIFT = 3
-"""Sums of two products with the largest number have 18 bits and a sign, of which the chain takes 16."""
+"""Sums of two products with the largest number have 18 bits and a sign; the chain takes 16 of these."""
 _SHORT = np.iinfo(np.int16)
 
 

@@ -146,7 +146,7 @@ class _Stream:
         return self.slots + step % self.places * self.chunk.size
 
     def _load(self, step: Value) -> None:
-        """The chunk of a step, of which a tile may have none."""
+        """Load the chunk of a step, unless this tile has none."""
         kernel, size = self.kernel, self.chunk.size
         block = self._block(step // self.chunks)
         with kernel.if_below(block, self.blocks):

@@ -246,8 +246,8 @@ def _row_blocks(
 ) -> Iterator[tuple[RowsOfMember, Chunks]]:
     """Code for each block of a member's rows that this tile has, and its chunks.
 
-    ``tensor`` is that of a member. Few rows are cut into parts. A dual ring takes half of the rows, or of
-    each of few, in each direction.
+    ``tensor`` is that of a member. If there are few rows, these are cut into parts. Each direction of a dual
+    ring takes half of the rows, or half of each part.
     """
     outer, width = rows_of(work, tensor)
     few = outer < kernel.target.tiles

@@ -39,7 +39,7 @@ class Branches:
     others: Names
     constants: list[Names] = field(default_factory=list)
     pieces: list[tuple[Names, str, int]] = field(default_factory=list)
-    """Pieces, of which value they are, and along which axis."""
+    """Pieces of a value along an axis: the value, and the axis."""
     nodes: list[Names] = field(default_factory=list)
     """The results of the nodes of all branches, in the order in which they are computed."""
 

@@ -32,7 +32,7 @@ Prices = Callable[[Graph], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class PipelinedGraph:
-    """A graph on several chips, each of which is in a stage of a pipeline."""
+    """A graph on several chips as a pipeline; each chip belongs to a stage."""
 
     spread: SpreadGraph
     """The division of the batch over pipelines, the sharing in a stage, and the places of chips: the

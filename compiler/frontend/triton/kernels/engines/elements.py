@@ -95,7 +95,7 @@ class ElementCode:
     def _common(self, operands: Sequence[Number]) -> tuple[list[Number], tuple[bool, ...], bool]:
         """Return the operands in one order, the axes that the result stores, and True if it is in planes.
 
-        Then all matrices are in planes; a row or a column is as it is.
+        If it is in planes, all matrices are; a row or a column keeps its order.
         """
         data = [operand for operand in operands if isinstance(operand, SpmBlock)]
         rank = len(operands[0].shape)
