@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -146,31 +144,6 @@ def test_leaving_out_a_wait_of_the_last_step_is_a_hazard(text: Any) -> None:
         made = text(changed("slow/step5", line, "        nop # "))
         made.run(matrices(3), strict=True)
         assert kind in {hazard.kind for hazard in made.hazards}
-
-
-@pytest.fixture(scope="module")
-def pictures() -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "docs"))
-        return importlib.import_module("slow_pictures")
-
-
-def test_the_pictures_are_what_the_traces_say(
-    pictures: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    traces = {f"examples/slow/{step}.s": pictures.trace(f"examples/slow/{step}.s") for step in STEPS}
-    monkeypatch.setattr(pictures, "trace", traces.__getitem__)
-    assert pictures.main(["--check"]) == 0, "run python docs/slow_pictures.py"
-    monkeypatch.setattr(pictures, "FOLDER", tmp_path)
-    assert pictures.main(["--check"]) == 1
-    assert "run python docs/slow_pictures.py" in capsys.readouterr().err
-    assert pictures.main([]) == 0
-    assert pictures.main(["--check"]) == 0
-    stale = tmp_path / "slow_waits.svg"
-    stale.write_text(stale.read_text(encoding="utf-8").replace("step1", "step9"), encoding="utf-8")
-    assert pictures.main(["--check"]) == 1
-    assert capsys.readouterr().err.startswith("slow_waits.svg ")
-    assert pictures.main(["--chek"]) == 2
 
 
 # --- what went wrong ----------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 from pathlib import Path
 
 import numpy as np
@@ -244,21 +243,3 @@ def test_input_that_is_refused_leaves_no_file(tmp_path: Path, capsys: pytest.Cap
     assert cli.main([*arguments, "--trace", str(tmp_path / "t.json")]) == 1
     assert "input 'x'" in capsys.readouterr().err
     assert {path.name for path in tmp_path.iterdir()} - {"out"} == before
-
-
-def test_the_picture_is_what_the_trace_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    spec = importlib.util.spec_from_file_location("trace_picture", ROOT / "docs/trace_picture.py")
-    assert spec is not None and spec.loader is not None
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    events = script.trace()
-    monkeypatch.setattr(script, "trace", lambda: events)
-    assert script.main(["--check"]) == 0, "run python docs/trace_picture.py"
-    monkeypatch.setattr(script, "TARGET", tmp_path / "trace.svg")
-    assert script.main(["--check"]) == 1
-    assert "run python docs/trace_picture.py" in capsys.readouterr().err
-    assert script.main([]) == 0
-    assert script.main(["--check"]) == 0
-    assert script.main(["--chek"]) == 2

@@ -1,50 +1,23 @@
-"""Draw docs/pictures/trace.svg: what one tile of examples/assembly/gemm_tiled.s does, from its trace.
-
-python docs/trace_picture.py            write the picture
-python docs/trace_picture.py --check    exit status 1 when the picture is not what the trace says
-"""
+"""What one tile of a tiled product does, with arrows and the traffic of DDR, from the trace of an example."""
 
 from __future__ import annotations
 
-import json
-import sys
-import tempfile
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
-import numpy as np
+from .runs import Event, events_of_example
+from .svg import EDGES, FILLS
 
-from asm import assemble
-from emulator.program import Program
-from emulator.watch.trace.sink import Trace
-from tx8isa.machine.description import load_machine
-
-DOCS = Path(__file__).parent
-TARGET = DOCS / "pictures" / "trace.svg"
 PROGRAM = "examples/assembly/gemm_tiled.s"
 TILE = 5
 """The tile that is drawn: any does the same."""
 
 LEFT, RIGHT, TOP, ROW, BAR, GRAPH = 70, 850, 40, 30, 20, 46
-COLOURS = {"core": "#e8b4b4", "RDMA": "#dbe9f6", "NE": "#f9e3b4", "TDMA": "#d9ead3", "WDMA": "#cfd8e8"}
-EDGES = {"core": "#a55050", "RDMA": "#3b6ea5", "NE": "#c8a24a", "TDMA": "#6a9a5b", "WDMA": "#4a5f8a"}
-Event = dict[str, Any]
 
 
-def trace(path: str = PROGRAM) -> list[Event]:
-    """The events of a program for fp16, by default the example, run on matrices of zeros."""
-    machine = load_machine(None)
-    program = Program(assemble((DOCS.parent / path).read_text(encoding="utf-8"), path), machine)
-    inputs = {buffer.name: np.zeros(buffer.shape, dtype=np.float16) for buffer in program.inputs}
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "trace.json")
-        sink = Trace(file, program.image, machine, path)
-        program.start(inputs, sinks=[sink]).run()
-        sink.finish()
-        events: list[Event] = json.loads(file.read_text(encoding="utf-8"))["traceEvents"]
-        return events
+def draw() -> str:
+    """The picture as SVG."""
+    return Picture(events_of_example(PROGRAM)).draw()
 
 
 class Picture:
@@ -102,7 +75,7 @@ class Picture:
             name = self.tracks[event["tid"]]
             x, y = self.x(event["ts"]), self.y(event["tid"])
             width = round(max(self.x(event["ts"] + event["dur"]) - x, 1.5), 1)
-            colours = f'fill="{COLOURS[name]}" stroke="{EDGES[name]}"'
+            colours = f'fill="{FILLS[name]}" stroke="{EDGES[name]}"'
             yield f'<rect x="{x}" y="{y}" width="{width}" height="{BAR}" {colours}/>'
             text = event["name"].split(".")[0] if width < 90 else event["name"]
             if width > 8 * len(text):
@@ -132,23 +105,3 @@ class Picture:
         yield f'<path d="{path}H{RIGHT}V{base}Z" fill="#dbe9f6" stroke="#3b6ea5"/>'
         yield f'<text x="{LEFT - 10}" y="{base - 26}" text-anchor="end">DDR read</text>'
         yield f'<text x="{LEFT - 10}" y="{base - 12}" text-anchor="end" font-size="10">{most:.0f} GB/s</text>'
-
-
-def main(arguments: Iterable[str]) -> int:
-    """Write or check the picture; the exit status."""
-    arguments = list(arguments)
-    if arguments not in ([], ["--check"]):
-        print("usage: python docs/trace_picture.py [--check]", file=sys.stderr)
-        return 2
-    drawn = Picture(trace()).draw()
-    if not arguments:
-        TARGET.write_text(drawn, encoding="utf-8")
-        return 0
-    if TARGET.exists() and TARGET.read_text(encoding="utf-8") == drawn:
-        return 0
-    print(f"{TARGET.name} is not what the trace says: run python docs/trace_picture.py", file=sys.stderr)
-    return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

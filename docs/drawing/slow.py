@@ -1,21 +1,15 @@
-"""Draw the pictures of docs/why_is_it_slow.md: one tile in the programs of examples/slow, from their traces.
-
-python docs/slow_pictures.py            write the pictures
-python docs/slow_pictures.py --check    exit status 1 when one is not what the traces say
-"""
+"""One tile in the programs of examples/slow, to one scale of time, from their traces."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
 
-from trace_picture import COLOURS, DOCS, EDGES, TILE, Event, trace
+from .runs import Slice, of_example, of_tile
+from .svg import EDGES, FILLS
 
-FOLDER = DOCS / "pictures"
-FILLS = {**COLOURS, "DTE": "#e4d7f0"}
-STROKES = {**EDGES, "DTE": "#76559a"}
+TILE = 5
 TRACKS = ("core", "RDMA", "NE", "WDMA", "DTE")
 
 LEFT, RIGHT, TOP, ROW, BAR, HEAD = 60, 830, 34, 14, 10, 24
@@ -53,22 +47,24 @@ PICTURES = (
 )
 
 
-def slices(picture: Picture, events: list[Event]) -> dict[str, list[tuple[float, float]]]:
-    """Begin and end of the slices of the tile that the picture shows, in microseconds, by track."""
-    own = [event for event in events if event["pid"] == TILE + 1]
-    names = {event["tid"]: event["args"]["name"] for event in own if event["name"] == "thread_name"}
+@cache
+def slices(step: str) -> list[Slice]:
+    """What the tile does in a program, in the order of time."""
+    return of_tile(of_example(f"examples/slow/{step}.s"), TILE)
+
+
+def spans(picture: Picture, step: str) -> dict[str, list[tuple[float, float]]]:
+    """Begin and end of what a picture shows of a program, in microseconds, by track."""
     found: dict[str, list[tuple[float, float]]] = {}
-    for event in own:
-        if event["ph"] == "X":
-            begin, end = event["ts"], event["ts"] + event["dur"]
-            if begin < picture.end and end > picture.begin:
-                found.setdefault(names[event["tid"]], []).append((begin, end))
+    for each in slices(step):
+        if each.end > picture.begin and each.begin < picture.end:
+            found.setdefault(each.track, []).append((each.begin, each.end))
     return {name: found[name] for name in TRACKS if name in found}
 
 
-def draw(picture: Picture, traces: dict[str, list[Event]]) -> str:
+def draw(picture: Picture) -> str:
     """The picture as SVG."""
-    tracks = {step: slices(picture, traces[step]) for step in picture.steps}
+    tracks = {step: spans(picture, step) for step in picture.steps}
     height = TOP + sum(HEAD + ROW * len(found) for found in tracks.values()) + 8
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 860 {height}"',
@@ -107,31 +103,5 @@ def _step(
         for begin, end in bars:
             x = _x(picture, begin)
             width = round(max(_x(picture, end) - x, 0.6), 1)
-            colours = f'fill="{FILLS[name]}" stroke="{STROKES[name]}" stroke-width="0.6"'
+            colours = f'fill="{FILLS[name]}" stroke="{EDGES[name]}" stroke-width="0.6"'
             yield f'<rect x="{x}" y="{y}" width="{width}" height="{BAR}" {colours}/>'
-
-
-def main(arguments: Iterable[str]) -> int:
-    """Write or check the pictures; the exit status."""
-    arguments = list(arguments)
-    if arguments not in ([], ["--check"]):
-        print("usage: python docs/slow_pictures.py [--check]", file=sys.stderr)
-        return 2
-    steps = sorted({step for picture in PICTURES for step in picture.steps})
-    traces = {step: trace(f"examples/slow/{step}.s") for step in steps}
-    stale = [p.file for p in PICTURES if not _settle(FOLDER / p.file, draw(p, traces), bool(arguments))]
-    for file in stale:
-        print(f"{file} is not what the traces say: run python docs/slow_pictures.py", file=sys.stderr)
-    return 1 if stale else 0
-
-
-def _settle(target: Path, drawn: str, check: bool) -> bool:
-    """Write a picture, or with ``check`` see whether it is there already; whether all is well."""
-    if check:
-        return target.exists() and target.read_text(encoding="utf-8") == drawn
-    target.write_text(drawn, encoding="utf-8")
-    return True
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
