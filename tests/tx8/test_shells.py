@@ -19,7 +19,7 @@ import pytest
 from paths import ROOT
 from tx8.__main__ import main
 from tx8.desktop.pages import roff, write_pages
-from tx8.desktop.parsers import TOOLS, parser_of, takes
+from tx8.desktop.parsers import TOOLS, hyphened, parser_of, takes
 
 BIN = Path(sys.executable).parent
 
@@ -32,7 +32,8 @@ def need_shtab() -> None:
 @cache
 def options_of(tool: str) -> frozenset[str]:
     """The options that ``--help`` shows."""
-    shown = subprocess.run([BIN / tool, "--help"], capture_output=True, text=True, check=True).stdout
+    first, *rest = tool.split()
+    shown = subprocess.run([BIN / first, *rest, "--help"], capture_output=True, text=True, check=True).stdout
     found = re.findall(r"^  (-.*?)(?:  |$)", shown, re.MULTILINE)
     return frozenset(name for line in found for name in re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", line))
 
@@ -57,7 +58,7 @@ def completed(script: str, words: list[str], folder: Path) -> list[str]:
 @pytest.mark.parametrize("tool", TOOLS)
 def test_bash_completes_every_option(tool: str, script: str, tmp_path: Path) -> None:
     assert len(options_of(tool)) > 4
-    assert set(completed(script, [tool, "-"], tmp_path)) == options_of(tool)
+    assert set(completed(script, [*tool.split(), "-"], tmp_path)) == options_of(tool)
 
 
 def test_bash_completes_a_part_of_an_option_and_files(script: str, tmp_path: Path) -> None:
@@ -69,12 +70,24 @@ def test_bash_completes_a_part_of_an_option_and_files(script: str, tmp_path: Pat
     assert completed(script, ["tx8emu", "--output-dir", "pro"], tmp_path) == ["proper"]
 
 
+def test_bash_completes_a_command_of_a_tool(script: str, tmp_path: Path) -> None:
+    """The judge is one; a file may begin like its name."""
+    for name in ("judged.bin", "spec.py", "relu.s"):
+        (tmp_path / name).touch()
+    assert completed(script, ["tx8emu", "ju"], tmp_path) == ["judge", "judged.bin"]
+    assert completed(script, ["tx8emu", "judged"], tmp_path) == ["judged.bin"]
+    assert completed(script, ["tx8emu", "judge", "re"], tmp_path) == ["relu.s"]
+    assert completed(script, ["tx8emu", "judge", "relu.s", "--spec", "sp"], tmp_path) == ["spec.py"]
+    assert completed(script, ["tx8emu", "judge", "--js"], tmp_path) == ["--json"]
+    assert completed(script, ["tx8emu", "relu.s", "--output-d"], tmp_path) == ["--output-dir"]
+
+
 @pytest.mark.parametrize("shell", ["zsh", "fish", "tcsh"])
 def test_other_shells_have_a_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     need_shtab()
     assert main(["completion", shell]) == 0
     shown = capsys.readouterr().out
-    assert [tool for tool in TOOLS if tool not in shown] == []
+    assert [tool for tool in TOOLS if tool not in shown and " " not in tool] == []
     assert "dump-tensor" in shown
 
 
@@ -114,7 +127,7 @@ def test_arguments_that_are_files_or_folders() -> None:
 def test_a_manual_page_says_what_help_says(tool: str, tmp_path: Path) -> None:
     """Every option with its text, and every line of the examples."""
     assert main(["man", str(tmp_path / "man1")]) == 0
-    text = (tmp_path / f"man1/{tool}.1").read_text(encoding="utf-8")
+    text = (tmp_path / f"man1/{hyphened(tool)}.1").read_text(encoding="utf-8")
     plain = " ".join(text.replace("\\&", "").replace("\\-", "-").replace("\\e", "\\").split())
     for action in parser_of(tool)._actions:
         assert [name for name in action.option_strings if name not in plain] == []
@@ -130,7 +143,7 @@ def test_groff_sets_a_manual_page_without_a_warning(tool: str, tmp_path: Path) -
     if shutil.which("groff") is None:
         pytest.skip("groff is not installed")
     write_pages(tmp_path)
-    command = ["groff", "-man", "-ww", "-Tutf8", "-P-cbou", str(tmp_path / f"{tool}.1")]
+    command = ["groff", "-man", "-ww", "-Tutf8", "-P-cbou", str(tmp_path / f"{hyphened(tool)}.1")]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     assert run.stderr == ""
     assert set(re.findall(r"(?<![\w-])--[a-z][\w-]*", run.stdout)) >= {

@@ -10,7 +10,7 @@ from pathlib import Path
 from tx8isa.tools.files import write_together
 from tx8isa.tools.version import VERSION
 
-from .parsers import TOOLS, parser_of
+from .parsers import TOOLS, hyphened, parser_of
 
 _WIDTH = 10_000
 """A width at which the formatter of argparse breaks no line."""
@@ -56,8 +56,8 @@ def _after(epilog: str) -> Iterator[str]:
 
 
 def write_pages(folder: Path) -> list[Path]:
-    """Write a page for each tool, ``tx8as.1`` to ``tx8opt.1``, into a folder; return the paths."""
+    """Write a page for each tool into a folder, such as ``tx8emu-judge.1``; return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    files = {folder / f"{tool}.1": [page(parser_of(tool)).encode()] for tool in TOOLS}
+    files = {folder / f"{hyphened(tool)}.1": [page(parser_of(tool)).encode()] for tool in TOOLS}
     write_together(files)
     return list(files)

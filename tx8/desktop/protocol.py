@@ -22,6 +22,7 @@ from .language.answers import completions, hover
 from .language.memory import Memory
 from .language.places import Place, definition, renamable, renamed
 from .language.text import Reading, read
+from .rest import Rest
 
 _KINDS = {
     "engine": lsp.CompletionItemKind.Function,
@@ -42,7 +43,7 @@ class AssemblyServer(LanguageServer):
 
     def __init__(self, machine: Machine, folders: Sequence[str]) -> None:
         super().__init__("tx8-lsp", VERSION)
-        self.memory, self.folders = Memory(machine), folders
+        self.memory, self.folders, self.rest = Memory(machine), folders, Rest()
         self._readings: dict[str, Reading] = {}
         self._told: dict[str, set[str]] = {}
         """The addresses of the files with diagnostics, by the text that led to them."""
@@ -108,10 +109,14 @@ def _uri(path: str) -> str:
     return Path(path).resolve().as_uri()
 
 
-def _changed(
-    server: AssemblyServer, params: lsp.DidOpenTextDocumentParams | lsp.DidChangeTextDocumentParams
-) -> None:
+def _opened(server: AssemblyServer, params: lsp.DidOpenTextDocumentParams) -> None:
     server.publish(params.text_document.uri)
+    server.rest.opened()
+
+
+def _changed(server: AssemblyServer, params: lsp.DidChangeTextDocumentParams) -> None:
+    server.publish(params.text_document.uri)
+    server.rest.typed()
 
 
 def _closed(server: AssemblyServer, params: lsp.DidCloseTextDocumentParams) -> None:
@@ -176,7 +181,7 @@ def _refusals() -> Iterator[None]:
 _COMPLETION = lsp.CompletionOptions(trigger_characters=[".", "=", ",", " "])
 _RENAME = lsp.RenameOptions(prepare_provider=True)
 _FEATURES: dict[str, Callable[..., Any]] = {
-    lsp.TEXT_DOCUMENT_DID_OPEN: _changed,
+    lsp.TEXT_DOCUMENT_DID_OPEN: _opened,
     lsp.TEXT_DOCUMENT_DID_CHANGE: _changed,
     lsp.TEXT_DOCUMENT_DID_CLOSE: _closed,
     lsp.TEXT_DOCUMENT_HOVER: _hover,

@@ -9,7 +9,9 @@ from tx8isa.errors import Tx8Error
 from tx8isa.tools.command_line import ToolParser, guarded, parsed
 from tx8isa.tools.version import VERSION
 
-_EPILOG = """An editor starts it; docs/editors.md says how.
+_EPILOG = """examples, of what an editor starts (docs/editors.md says how):
+  tx8-lsp
+  tx8-lsp -I include --machine mine.toml
 
 exit status: 0 the editor ended it, 1 it cannot start, 2 usage"""
 
@@ -38,5 +40,7 @@ def _serve(options: argparse.Namespace) -> int:
         from .protocol import AssemblyServer
     except ImportError as error:
         raise Tx8Error(f"the language server needs {error.name}: pip install pygls pygments") from None
-    AssemblyServer(load_machine(options.machine), options.include).start_io()
+    server = AssemblyServer(load_machine(options.machine), options.include)
+    server.rest.begin()
+    server.start_io()
     return 0

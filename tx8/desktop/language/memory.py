@@ -19,7 +19,7 @@ from asm.directives.blocks import finish_source
 from asm.instructions.template import Template
 from asm.place import LOCAL, Spot, SymbolEntry
 from asm.syntax.expressions import Address, UnknownValue
-from asm.syntax.parse import Operands
+from asm.syntax.parse import Operands, parse_with_grammar
 from asm.syntax.source import IncludedFiles, Source, statements
 from tx8isa.machine.description import Machine
 
@@ -63,6 +63,10 @@ class Memory:
     codes: dict[tuple[Template, tuple[str, ...]], KnownCode] = field(default_factory=dict)
     size: int = 0
     """The number of encodings in ``codes``."""
+
+    def __post_init__(self) -> None:
+        """Load the grammar of operands, for which the first mistake would have to wait."""
+        parse_with_grammar("dst=0")
 
     def trim(self, lines: int) -> None:
         """Forget all when most of what is known cannot be of a text of ``lines`` lines."""

@@ -1,0 +1,40 @@
+"""Collects garbage while nobody types: a collection takes as long as several keystrokes in a long program."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+
+PAUSE = 0.5
+"""Seconds without a keystroke after which garbage is collected."""
+MOST = 64
+"""Keystrokes after which it is collected without a pause; each leaves some megabytes."""
+
+
+class Rest:
+    """The garbage of one server, whose process does not collect on its own from ``begin`` on."""
+
+    def __init__(self) -> None:
+        self._waiting: asyncio.TimerHandle | None = None
+        self._typed = 0
+
+    def begin(self) -> None:
+        """Leave all collections of this process to this object."""
+        gc.disable()
+
+    def opened(self) -> None:
+        """Collect, and never again look at what is known now; called where a document was opened."""
+        self._collect()
+        gc.freeze()
+
+    def typed(self) -> None:
+        """Count a keystroke, and collect when no other one follows soon; called in the loop of the server."""
+        self._typed += 1
+        if self._waiting is not None:
+            self._waiting.cancel()
+        delay = PAUSE if self._typed < MOST else 0.0
+        self._waiting = asyncio.get_running_loop().call_later(delay, self._collect)
+
+    def _collect(self) -> None:
+        self._typed = 0
+        gc.collect()
