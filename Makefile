@@ -1,6 +1,7 @@
 # Needs python3 (3.11 or newer) with venv, and make. Everything else is installed into .venv, once.
 # Another interpreter: make test PYTHON=python3.12
 # The versions that the tests were last seen to pass with: make test CONSTRAINTS=constraints.txt
+# The oldest that pyproject.toml allows: make test CONSTRAINTS=oldest.txt
 
 PYTHON ?= python3
 VENV := .venv
@@ -29,7 +30,7 @@ help:
 	@echo 'make bench     the benchmarks, each beside its peers; fills docs/benchmarks.md and the table in README.md'
 	@echo 'make coverage  the kernel tests once as plain Python, with their coverage'
 	@echo 'make site      the documents as a site in $(BUILD)/site, every link checked'
-	@echo 'make constraints  the versions of all libraries in $(VENV) into constraints.txt'
+	@echo 'make constraints  the versions of all libraries in $(VENV) into constraints.txt, the oldest into oldest.txt'
 	@echo 'make clean     remove what builds and tests leave behind ($(VENV) stays)'
 
 demo: $(VENV)/demo.stamp
@@ -115,6 +116,7 @@ site: $(VENV)/test.stamp
 
 constraints: $(VENV)/test.stamp
 	$(BIN)/python .ci/constraints.py
+	$(BIN)/python .ci/constraints.py --oldest
 
 clean:
 	rm -rf $(BUILD) dist tx8.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage .coverage.*

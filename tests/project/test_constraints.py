@@ -89,6 +89,15 @@ def test_nothing_is_listed_that_nobody_needs(script: ModuleType) -> None:
     assert sorted(set(listed()) - wanted) == [], "run make constraints"
 
 
+def test_the_oldest_versions_are_those_that_are_allowed(script: ModuleType) -> None:
+    """Each lower bound of pyproject.toml, and for each library of tx8 one; they satisfy its requirement."""
+    text = (ROOT / "oldest.txt").read_text(encoding="utf-8")
+    assert text == script.OLDEST_HEAD + script.listing(script.oldest()), "run .ci/constraints.py --oldest"
+    requirements = [Requirement(text) for text in PROJECT["dependencies"]]
+    assert violations(requirements, script.oldest()) == []
+    assert all(str(each.specifier) for each in requirements), "every library has a range"
+
+
 def test_the_file_is_sorted_and_names_are_canonical() -> None:
     names = list(listed())
     assert names == sorted(names)
