@@ -246,3 +246,18 @@ def test_other_elements_are_spread_evenly_over_the_keyed_order() -> None:
     places = FIELD.order(x) / 2.0**63
     assert np.allclose(places.mean(1), 0.5, atol=0.02)
     assert np.allclose(places.std(1), 12**-0.5, atol=0.03)
+
+
+@pytest.mark.parametrize("terms", [3, MOST_TERMS + 3])
+def test_sums_and_products_of_infinities_are_infinite_or_unknown(terms: int) -> None:
+    """As those of floats, and without a warning: a program may add what it must not read."""
+    x = FIELD.random("x", (4, terms))
+    x[:, 0, 0], x[:, 1, 0], x[:, 1, -1], x[:, 2, 1] = np.inf, np.inf, -np.inf, np.nan
+    total = FIELD.sum(x, (1,))
+    assert (total[:, 0] == np.inf).all() and np.isnan(total[:, 1:3]).all() and np.isfinite(total[:, 3]).all()
+    ones = np.ones((len(PRIMES), terms, 1))
+    np.testing.assert_array_equal(FIELD.product(x, ones), total)
+    ones[:, 0] = 0.0
+    product = FIELD.product(x, ones)
+    assert np.isnan(product[:, 0]).all() and np.isfinite(product[:, 3]).all()
+    np.testing.assert_array_equal(FIELD.add(x, -x)[:, 0, 0], np.nan)

@@ -139,15 +139,17 @@ class PrimeField:
         total: Elements | None = None
         for first in range(0, a.shape[-1], MOST_TERMS):
             end = first + MOST_TERMS
-            part = self.reduced(np.matmul(a[..., first:end], b[..., first:end, :]))
-            total = part if total is None else self.reduced(total + part)
+            with np.errstate(invalid="ignore"):  # infinities
+                part = self.reduced(np.matmul(a[..., first:end], b[..., first:end, :]))
+            total = part if total is None else self.add(total, part)
         if total is None:
             return np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]))
         return total
 
     def sum(self, x: Elements, axes: Sequence[int]) -> Elements:
         """Sums over axes, which stay with extent 1; axis 0 is the first after that of the residues."""
-        return self.reduced(x.sum(axis=tuple(axis + 1 for axis in axes), keepdims=True))
+        with np.errstate(invalid="ignore"):
+            return self.reduced(x.sum(axis=tuple(axis + 1 for axis in axes), keepdims=True))
 
     def inverse(self, x: Elements) -> Elements:
         """1 / x; that of 0 is an infinity, and that of an infinity 0."""
