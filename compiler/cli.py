@@ -220,7 +220,7 @@ def _reading(options: argparse.Namespace, path: Path) -> tuple[RangedSource | No
 def _say_what_is_made(
     options: argparse.Namespace, program: Program, folder: Path, table: DecisionTable | None
 ) -> None:
-    """Print what was made, and what is worth knowing about it."""
+    """Print a summary of the program, and remarks about it."""
     say(options, _summary(program, folder))
     if table is not None:
         say(options, table.summary())
@@ -358,7 +358,7 @@ def _summary(program: Program, folder: Path) -> str:
 
 
 def _notes(program: Program) -> list[str]:
-    """What a user should know of the program besides."""
+    """Remarks about the program for its user."""
     notes = [each for each in (program.core_work, program.wide) if each is not None]
     tried = [f"tried {each}" for each in program.tried]
     doubles = _doubles(program.graph.doubles)

@@ -123,7 +123,7 @@ class PreparedLaunch(NamedTuple):
 
 @dataclass(frozen=True)
 class Launch:
-    """A finished launch, and what can be known of it."""
+    """A finished launch with its time and statistics."""
 
     instructions: int
     """Number of instructions that all tiles have executed."""

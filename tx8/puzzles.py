@@ -57,7 +57,7 @@ class Puzzle:
 
     @property
     def spec(self) -> Path:
-        """What a solution must compute, and in how many cycles."""
+        """The specification of a solution, with its goal of cycles."""
         return self.folder / "spec.py"
 
     @property

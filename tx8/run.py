@@ -1,4 +1,4 @@
-"""One run of a program: its outputs, and what can be known of how it went."""
+"""One run of a program: its outputs, its time, and its findings."""
 
 from __future__ import annotations
 

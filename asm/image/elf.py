@@ -74,7 +74,7 @@ class Loadable:
 def build(entry: int, sections: list[ElfSection], loadables: list[Loadable], flags: int = 0) -> list[Bytes]:
     """The pieces of an executable of these sections, to be joined; null section and .shstrtab are added.
 
-    The bytes of each section are a piece of their own, the very object that the section holds.
+    The bytes of each section are a separate piece, without a copy of the section's object.
     """
     names = ElfSection(".shstrtab", STRTAB, b"")
     sections = [*sections, names]

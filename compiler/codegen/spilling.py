@@ -1,8 +1,8 @@
 """Spilling: chooses the values of a phase that leave the kernel core's registers if these do not suffice.
 
-A phase is first generated as if there were any number of registers. Where more values are alive than there
-are registers, some of those that are kept to the end of a scope are chosen, and the phase is generated again
-with these in the stack, or recomputed at every use if that takes no more instructions than a load and a
+A phase is first generated as if there were any number of registers. If more values are alive than there are
+registers, some of the values kept to the end of a scope are spilled, and the phase is generated again. A
+spilled value is in the stack, or recomputed at every use if that takes no more instructions than a load and a
 store. A reload needs a register for a moment, so this may take a few rounds.
 """
 

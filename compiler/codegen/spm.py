@@ -202,8 +202,8 @@ class PhaseBuffers:
         """Give the buffers their addresses; SpmOverflow if they do not fit.
 
         At first all buffers of a loop have bytes of their own, and second copies if the loop can use them in
-        turns, so that the load of the next iteration, the arithmetic of this one and its store can overlap.
-        If that does not fit, outer loops give up copies; then bytes are used again after a buffer's last use,
+        turns. Then the load of the next iteration, the arithmetic of this one and its store can overlap.
+        If that does not fit, outer loops give up copies. Next, bytes are reused after a buffer's last use,
         and the largest copies are given up, one by one.
         """
         problem = SpmOverflow("")

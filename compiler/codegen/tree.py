@@ -1,5 +1,5 @@
-"""The code of a phase as a tree of engine instructions and loops: its time is estimated from it, and
-instructions that can begin before the phase are found in it."""
+"""The code of a phase as a tree of engine instructions and loops. The estimate of time and the search for
+instructions that can begin before the phase read it."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ def within_range(values: Array, fmt: Format) -> Array:
 def extremes(values: Array) -> tuple[float, float]:
     """The smallest and the largest number of a float array that is not empty; NaN if it has one.
 
-    Numbers of two bytes are compared as integers, which NumPy does many times as fast: those above zero are
-    in the order of their bits, those below it in the opposite one.
+    Numbers of two bytes are compared as integers, which NumPy does many times as fast. Positive numbers are
+    in the order of their bits, negative ones in the opposite order.
     """
     if values.dtype not in _SHORT:
         return float(values.min()), float(values.max())

@@ -223,7 +223,7 @@ def table(check: Check) -> str:
 
 
 def how(row: Row) -> str:
-    """What computes the nodes of a row, or why they are refused, for people."""
+    """Return the text that says what computes the nodes of a row, or why they are refused."""
     if row.state == "refused":
         names = ", ".join(f"'{name}'" for name in row.nodes[:_SHOWN_NODES])
         more = ", ..." if row.count > _SHOWN_NODES else ""

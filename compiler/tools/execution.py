@@ -322,7 +322,7 @@ def view(
     outcome: Outcome | None,
     verified: Verification | None,
 ) -> None:
-    """Write the network with what is known of its nodes (--view)."""
+    """Write the network with the known facts about its nodes (--view)."""
     from compiler.frontend import ModelFile
 
     from .view import write_view

@@ -1,6 +1,6 @@
-"""The graph of phases with what flows between them, as SVG: boxes in layers, lines as wide as their bytes.
+"""The graph of phases with the data that flow between them, as SVG: boxes in layers, lines by bytes.
 
-A phase is below all phases that it reads from; of phases that follow one another alone, many become one box.
+A phase is below all phases that it reads from. A chain of phases becomes one box.
 """
 
 from __future__ import annotations

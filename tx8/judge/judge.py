@@ -105,7 +105,7 @@ def _long(shape: Iterable[int]) -> list[int]:
 
 
 class _Findings(NamedTuple):
-    """What a run has shown besides its time."""
+    """The findings of a run besides its time."""
 
     fault: Fault | None
     outputs: Sequence[Compared]

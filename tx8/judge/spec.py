@@ -27,7 +27,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True)
 class Spec:
-    """What a kernel must compute; the fields but ``path`` are names that the file defines."""
+    """The specification of a kernel; the fields except ``path`` are names that the file defines."""
 
     path: str
     expected: Callable[..., Any]

@@ -1,4 +1,4 @@
-"""What wrong values have in common, and what usually makes such values."""
+"""Common traits of wrong values, and their usual causes."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ class _Addresses:
 
     @property
     def begins(self) -> Iterator[int]:
-        """First addresses of the ranges, of those that are too near to the one before none."""
+        """First addresses of the ranges, without those too near to the one before."""
         last = math.inf
         for first, _ in self._ranges:
             if last - self(first) >= _APART:

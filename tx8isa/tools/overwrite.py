@@ -77,7 +77,7 @@ def identity(path: str | Path | None) -> object | None:
 
 
 def check_name(path: str | Path | None) -> None:
-    """Tx8Error for a name that no file of the host can have: scripts and models may say any."""
+    """Tx8Error for a name that no file of the host can have; scripts and models may contain any name."""
     if path is not None and not _is_possible(path):
         allowed = "expected no NUL and no half of a surrogate pair"
         raise Tx8Error(f"{str(path)!r}: no file can have this name: {allowed}")

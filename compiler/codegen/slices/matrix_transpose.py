@@ -7,8 +7,9 @@ bit pattern, NaN included, and takes its left operand transposed. For elements o
 to: spread[e*c + b, e*r + b'] = data[r, e*c + b].
 2. A convolution with a window and a stride of e keeps, at each place, the byte that belongs there:
    transposed[c, e*r + b'] = sum over b of spread[e*c + b, e*r + b'] * (b == b').
-   It is a depthwise one; or one of all channels for lines of up to four elements, as images have, where it
-   takes no longer: networks of images have that kind of command anyway, and the first of a kind is dear.
+   It is a depthwise one. For lines of up to four elements, as images have, it is one of all channels where
+   that takes no longer: networks of images have that kind of command anyway, and the first of a kind is
+   expensive.
 """
 
 from __future__ import annotations

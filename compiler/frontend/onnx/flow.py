@@ -52,7 +52,7 @@ class ControlFlow:
     def results(self, body: GraphProto, operands: Sequence[str], title: str = "") -> list[str]:
         """Write a subgraph out on operands; return the names of its results.
 
-        ``title`` is part of the names of its nodes; without one it is the number of times so far.
+        ``title`` is part of the names of its nodes; without one, the number of earlier copies is.
         """
         if len(body.input) != len(operands):
             raise Unsupported(f"its body takes {len(body.input)} values, {len(operands)} are given")

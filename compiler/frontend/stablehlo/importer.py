@@ -192,7 +192,7 @@ class ModuleImporter:
         names[:] = [chosen.get(name, name) for name in names]
 
     def _add(self, op: Operation, prefix: str) -> None:
-        """Add an operation; if it is refused, its results are."""
+        """Add an operation; if it is refused, its results count as refused too."""
         name = operation_name(op)
         node = f"{prefix}{name.rpartition('.')[2]}@{self.source.labels[op]}"
         operands = [self._values.get(operand) for operand in op.operands]

@@ -2,11 +2,10 @@
 
 A tile takes heads, or blocks of queries of one head, and sweeps twice over blocks of keys. Scores are
 computed transposed, [keys, queries], so that a number for each query is one value per channel. The first
-sweep finds the largest score of each query. Rounded to the format of the matrix engine, it is subtracted in
-the initial sums of the second sweep, so that weights are exp of the engine's result, in its own format. (A
-softmax may subtract any number, as long as it is the same for all weights of a query.) The result, [E,
-queries] too, is divided by the sums of the weights; a product with the identity transposes it in the end,
-which is exact.
+sweep finds the largest score of each query. The initial sums of the second sweep subtract it, rounded to the
+format of the matrix engine, so that weights are exp of the engine's result. (A softmax may subtract any
+number that is the same for all weights of a query.) The result, [E, queries] too, is divided by the sums of
+the weights. In the end a product with the identity transposes it exactly.
 
 Keys of a head stay in the scratchpad if they fit, else each sweep loads them, two blocks ahead. Under a
 causal mask, blocks of keys that no query of the block sees are skipped, and only those on the diagonal get a

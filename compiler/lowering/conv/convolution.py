@@ -1,10 +1,9 @@
 """Conv on the matrix engine, with the pointwise operators after it.
 
-A tile has a share of the images, of the output rows and of the maps (output channels); the weights and the
-bias of its first maps are on their way while other tiles finish what came before. A bias and a residual
-tensor are where the sums begin (partial sums of the matrix engine), so that the engine can round to the
-format of the result. Where a part of a row of all input channels does not fit, blocks of them are accumulated
-in FP32.
+A tile has a share of the images, of the output rows and of the maps (output channels). The weights and the
+bias of its first maps are loaded while other tiles finish earlier work. A bias and a residual tensor are the
+initial sums (partial sums of the matrix engine), so that the engine can round to the format of the result.
+Where a part of a row of all input channels does not fit, blocks of channels are accumulated in FP32.
 
 Small groups are merged: their weights become one block-diagonal matrix, so that the engine sees up to 64
 input channels at a time. (0 times an infinite input of another group is then NaN.)

@@ -3,8 +3,8 @@
 A tile has a shard of the images, of the output rows and of the maps (output channels), and divides it into
 slices. Rows are divided into columns too if there are fewer rows than tiles, or if one row does not fit. The
 traffic with DDR decides: weights times the tiles along images and rows, images times the tiles along maps,
-halo rows of windows; then the time of the first load, of its arithmetic and of the last store, with which
-nothing overlaps (``cost``).
+halo rows of windows. The time without overlap counts next: the first load, its arithmetic and the last store
+(``cost``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """MaxPool and AveragePool on channel-blocked slices, with steps after them.
 
-An average is one instruction, which divides the FP32 sum once, where all windows count as many elements;
-elsewhere the sums are multiplied by the reciprocals of how many each window counts.
+If all windows count equally many elements, an average is one instruction, which divides the FP32 sum once.
+Otherwise the sums are multiplied by the reciprocals of the windows' counts.
 """
 
 from __future__ import annotations

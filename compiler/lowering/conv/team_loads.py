@@ -1,8 +1,8 @@
 """Loads by teams in a convolution: the weights of the same maps, the image of the same rows.
 
-The order is: parts of shared weights start on their way to the scratchpad; all tiles come together (what came
-before is complete then); parts of a shared image follow; the copies to other tiles start, and meanwhile each
-tile loads what it has for itself; when all copies have arrived the tiles go on.
+First the loads of each tile's parts of shared weights begin. Then all tiles meet, after which earlier phases
+are complete, and the loads of parts of a shared image follow. The copies to other tiles start; meanwhile each
+tile loads its own data. When all copies have arrived, the tiles continue.
 """
 
 from __future__ import annotations

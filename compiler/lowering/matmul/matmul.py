@@ -235,7 +235,7 @@ def _batch_steps(tensor: DdrTensor, batches: tuple[int, ...]) -> tuple[int, ...]
 def _with_addend(
     kernel: Kernel, epilogue: ProductEpilogue, addend: DdrTensor, m: int, n: int
 ) -> ProductEpilogue:
-    """A vector per column stays one; any other shape is spread to the whole matrix."""
+    """Add an addend to an epilogue: a vector over columns stays a vector, other shapes become a matrix."""
     if addend.value is not None:
         own = addend.shape[-2] if len(addend.shape) > 1 else 1
         rows = np.broadcast_to(np.asarray(addend.value, np.float64), (own, n))

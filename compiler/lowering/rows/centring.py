@@ -1,8 +1,8 @@
 """Rows shifted to mean 0 by one product with a matrix.
 
-The sums of a product with equal columns of weights -1/n begin with the row itself, so they are the row less
-its mean. 1/n is not a number of a short format, so some of the weights are the next number below it and some
-the next above, as many as make their sum -1: a large mean leaves no trace.
+A product with equal columns of weights -1/n, whose initial sums are the row, gives the row less its mean. A
+short format does not have 1/n exactly. So some weights are the next number below it and some the next above,
+such that their sum is -1. A large mean then leaves no error.
 """
 
 from __future__ import annotations

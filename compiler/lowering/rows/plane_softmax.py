@@ -2,8 +2,8 @@
 
 The largest element and the sum of a row are one number at its position. The matrix engine repeats such
 numbers along the axis by a product with a row of ones; with the data as initial sums it also adds them. It
-takes numbers in TF32 parts: a sum in two, which are 22 bits, a largest element in as many as hold it exactly,
-so that no difference is above 0.
+takes numbers in TF32 parts: a sum in two, which are 22 bits, and a largest element in enough parts to be
+exact, so that no difference is above 0.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The places of a share's elements: in the whole value, and in the share by itself.
 
-A value is compact, or in planes of channels. Rows of an image in planes are a run in each plane, so a share
-of several planes is several runs; within the scratchpad of a tile it is an image of its own.
+A value is compact, or in planes of channels. Rows of an image in planes are one run in each plane, so such a
+share has several runs. Within the scratchpad of a tile it is an image of its own.
 """
 
 from __future__ import annotations

@@ -142,8 +142,8 @@ class RowTap:
 def row_taps(geometry: Geometry, slices: Stretch, maps: int, rows: Value | None) -> list[RowTap]:
     """The rows of a window that can be replaced by slices of channels as rows of a window.
 
-    Slices are contiguous, so a window with as many rows as there are slices, each an image apart,
-    adds up all of them: one instruction for each row of the window that it replaces. An engine writes whole
+    Slices are contiguous, so a window with one row for each slice, an image apart, adds up all of them.
+    That takes one instruction for each row of the window that it replaces. An engine writes whole
     lines, so a row of the window that adds nothing to the last rows of the result comes first, before these
     have values. ``rows``: number of rows of the result, if only a part of the image is present; windows
     then have one row. Empty if this is not possible, or saves no instructions.

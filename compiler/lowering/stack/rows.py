@@ -64,9 +64,9 @@ class _Start:
 class RowPhase:
     """Emits the code of blocks.
 
-    ``weights`` are the addresses of the parts of each stage's weights, ``held`` the values in the scratchpad,
-    ``starts`` the initial sums, ``targets`` the addresses of results with a fixed place; all by their
-    symbols. Other results get buffers of their own.
+    The fields have symbols as keys. ``weights`` are the addresses of the parts of each stage's weights,
+    ``held`` the values in the scratchpad, ``starts`` the initial sums, ``targets`` the addresses of results
+    with a fixed place. Other results get buffers of their own.
     """
 
     def __init__(self, kernel: Kernel, work: Work, stages: Stages, biases: Biases) -> None:

@@ -1,10 +1,10 @@
 """Pass ``ddr_reorder``: every value gets its place in DDR.
 
 Graph inputs, outputs and constants have memory of their own; the other values share memory if they are not
-alive in the same phase. If that makes phases wait that are in one layer (``group_order``) and could go on
-without a barrier, and DDR is large enough, values of one layer have memory of their own. A value that becomes
-a graph output, or a part of a Concat's result, is computed there directly if its bytes are the same there;
-otherwise a copy is inserted.
+alive in the same phase. Sharing may add barriers between phases of one layer (``group_order``). If it does,
+and DDR is large enough, values of one layer have memory of their own. A value that becomes a graph output, or
+a part of a Concat's result, is computed there directly if its bytes are the same; otherwise a copy is
+inserted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Pass ``group_stack``: sequences of groups become one group where that saves time.
 
-There are kinds of sequences (``patterns.sequences``): stacks of convolutions and pools, products,
-normalizations and attention that are sharded over a mesh of tiles, convolutions with a global pool, and
-groups of any operators, where each tile computes slices.
+There are four kinds of sequences (``patterns.sequences``): stacks of convolutions and pools; products,
+normalizations and attention that are sharded over a mesh of tiles; convolutions with a global pool; and
+sliced sequences of any operators, where each tile computes slices.
 
 Intermediate values of a sequence stay in the scratchpad. From every group backwards, the groups whose results
 only the stack uses are added one after another; each sequence of groups on the way is a possible stack. Its

@@ -1,7 +1,7 @@
 """Patterns: sequences of operators that should run in one phase, as named sets or from files.
 
-A set is a TOML file with tables ``[[pattern]]`` of a tag, a sequence and a priority, and at most one table
-for each kind of sequences (``[stack]``, ``[sharded]``, ``[pooled]``) that says which groups may become one
+A set is a TOML file with tables ``[[pattern]]`` of a tag, a sequence and a priority. It has at most one table
+for each kind of sequences (``[stack]``, ``[sharded]``, ``[pooled]``), which says which groups may become one
 phase.
 """
 

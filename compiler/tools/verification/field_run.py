@@ -23,14 +23,14 @@ from tx8isa.numbers.prime_field import Elements, PrimeField
 
 @dataclass(frozen=True)
 class FieldOutcome:
-    """What a run in prime fields gives."""
+    """The results of a run in prime fields."""
 
     outputs: Mapping[str, Elements]
     """The outputs of floats."""
     not_followed: Counter[str]
-    """What was executed in real numbers alone, with how often."""
+    """Instructions that were executed only in real numbers, with their counts."""
     computed: npt.NDArray[np.uint64] | None
-    """The keys (``PrimeField.keys``) of all results of instructions; None unless they were asked for."""
+    """The keys (``PrimeField.keys``) of all results of instructions; None unless requested."""
     writers: Mapping[str, npt.NDArray[np.int64]]
     """For each element of the outputs the number of the instruction that computed it; 0: none is known."""
     instructions: Sequence[str]

@@ -15,11 +15,11 @@ _OTHER = "it was made from another graph or with other options"
 
 
 def grafted(image: Image, program: Image, twin: Image) -> Image:
-    """Return an image with what the twin changes in a program, which the compiler has made like the image.
+    """Return an image with the twin's constants; ``program`` is the compiler's version of the image.
 
-    All that the twin does not change stays as the image has it, also where that differs from the program.
-    GraphError for an image with other inputs, outputs or sections than the program, and for one that differs
-    from the program where the twin does: its constants or factors are not those of the graph.
+    Bytes that the twin does not change stay those of the image, even if they differ from the program's.
+    GraphError for an image with other inputs, outputs or sections than the program, and for one whose
+    constants or factors are not those of the graph.
     """
     if (found := _interface(image)) != (wanted := _interface(program)):
         raise GraphError([f"the image has {', '.join(found)}; the graph's program has {', '.join(wanted)}"])

@@ -58,7 +58,7 @@ class FailingPart:
 
 @dataclass(frozen=True)
 class Verification:
-    """``checks`` are in the order of the nodes, ``outputs`` says what is right of the outputs of the program.
+    """The verdicts on all nodes: ``checks`` in the order of nodes, ``outputs`` on the program's outputs.
 
     ``at`` is the first node whose result is wrong, by itself or when computed together with others; ``part``
     is the smallest graph found that shows it, None when every smaller graph that was tried is right.
@@ -80,7 +80,7 @@ class Verification:
 
     @property
     def format_alone(self) -> bool:
-        """Whether nothing is wrong but what the format costs."""
+        """True if only the error of the format is wrong."""
         return self.wrong is None and all(found.as_the_format_allows for found in self.outputs.values())
 
 
@@ -161,13 +161,13 @@ def _check(graph: Graph, node: Node, name: str, values: Values, exact: Values, d
 
 
 def _differs(outputs: Values, values: Values, dtype: str) -> bool:
-    """Whether outputs of the program differ, beyond rounding, from the values of the single nodes."""
+    """True if outputs of the program differ, beyond rounding, from the values of the single nodes."""
     both = [name for name in outputs if name in values]
     return not all(_agrees(outputs[name], values[name], dtype) for name in both)
 
 
 def _agrees(got: Array, expected: Array, dtype: str) -> bool:
-    """Whether two arrays are equal within the tolerance of a model."""
+    """True if two arrays are equal within the tolerance of a model."""
     wide = expected if expected.dtype.kind in "iub" else expected.astype(np.float64)
     return judge("model", dtype, got, wide).ok
 
@@ -237,7 +237,7 @@ def _row(item: NodeCheck) -> tuple[str, ...]:
 
 
 def _cost(found: Verification) -> str:
-    """What makes outputs wrong of a program that is right."""
+    """The reason why outputs of a correct program are wrong."""
     quantising = any(each.blame == "quantising" for each in found.outputs.values())
     return "quantising alone costs" if quantising else "inputs and weights rounded to it alone cost"
 

@@ -45,7 +45,7 @@ _SAMPLE = 32
 
 @dataclass(frozen=True)
 class Difference:
-    """The first element of an output that is not what the graph computes."""
+    """The first element of an output that differs from the graph's."""
 
     output: str
     index: tuple[int, ...]
@@ -58,7 +58,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Proof:
-    """What a proof has found."""
+    """The findings of a proof."""
 
     proved: Mapping[str, int]
     """Outputs that are right, with the number of their elements."""
@@ -151,12 +151,12 @@ def _computed_by(run: FieldOutcome, difference: Difference) -> str:
 
 
 def has_exponentials(program: Program) -> bool:
-    """Whether a program has exponentials."""
+    """True if a program has exponentials."""
     return any(line.lstrip().startswith("ct.exp") for line in program.text.splitlines())
 
 
 def same_code(program: Program, twin: Program, factors: Mapping[float, float]) -> bool:
-    """Whether a program has the instructions of its twin; ``factors``: the twin's factor in place of each."""
+    """True if a program has the instructions of its twin; ``factors``: the twin's factor in place of each."""
 
     def factor(found: re.Match[str]) -> str:
         return f"{found[1]}{factors.get(float(np.float32(found[2])), found[2])}"
@@ -210,14 +210,14 @@ def _blamed(graph: Graph, field: PrimeField, values: Mapping[str, Any], results:
 
 
 def _is_there(field: PrimeField, value: Elements, results: Any) -> bool:
-    """Whether instructions have computed elements of a value, as far as a sample says it."""
+    """True if instructions have computed the elements of a value, as far as a sample shows."""
     flat = value.reshape(value.shape[0], -1)
     step = max(1, flat.shape[1] // _SAMPLE)
     return bool(np.isin(field.keys(flat[:, ::step]), results).all())
 
 
 class _Recipes:
-    """Programs of single functions, which say what these mean in the field."""
+    """Programs of single functions, which define these in the field."""
 
     def __init__(self, field: PrimeField, program: Program) -> None:
         self._field, self._dtype, self._machine = field, program.dtype, program.machine
@@ -289,7 +289,7 @@ def _alone(graph: Graph, node: Node, length: int) -> Graph:
 
 
 def lines(proof: Proof) -> list[str]:
-    """What a proof says, for people."""
+    """The findings of a proof as lines for people."""
     found = [f"proved: {name}, {count:,} elements" for name, count in proof.proved.items()]
     for each in proof.differences:
         place = f"{each.output}[{', '.join(map(str, each.index))}]"

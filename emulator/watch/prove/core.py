@@ -1,8 +1,8 @@
 """Loads and stores of the kernel cores in the field.
 
-A number that a core loads and stores again is the element that it was. What a core computes from elements is
-unknown. Only loads and stores are seen here, so an element that a register has got, and that was not stored
-since, may be part of any later number. Everything else that a core stores is a literal.
+A number that a core loads and stores again keeps its element. Results that a core computes from elements are
+unknown. Only loads and stores are seen here. So an element that a register has loaded, and that was not
+stored since, may be part of any later number. All other numbers that a core stores are literals.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .memory import FieldMemory
 
 @dataclass
 class _Loaded:
-    """A number with elements that a register has got."""
+    """A number with elements that a register has loaded."""
 
     data: bytes
     taken: npt.NDArray[np.float32]

@@ -1,4 +1,4 @@
-"""What the matrix engine means in the field: products of matrices, convolutions."""
+"""The matrix engine in the field: products of matrices, convolutions."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def gemm(step: FieldStep) -> None:
 
 
 def _literal(step: FieldStep, a: Places, b: Places, places: Callable[[Format], Places]) -> bool:
-    """Whether all that a result comes from are literals."""
+    """True if a result comes from literals only."""
     if not step.literal(a, b):
         return False
     if not step.values["inpsum_en"]:
@@ -109,7 +109,10 @@ def convolution(step: FieldStep) -> None:
 def _taps(
     step: FieldStep, image: npt.NDArray[Any], result: tuple[int, int, int, int]
 ) -> Iterator[npt.NDArray[Any]]:
-    """For each tap what the results meet of an image [..., n, rows, columns, channels]; zeros outside."""
+    """For each tap, the elements of an image [..., n, rows, columns, channels] for the results.
+
+    Zeros outside.
+    """
     (top, _, left, _), (utop, _, uleft, _) = step.lanes("pad"), step.lanes("unpad")
     kx, ky, sx, sy = step.lanes("window")
     d0, d1 = step.lanes("dilation") if "dilation" in step.values else (1, 1)
@@ -123,7 +126,7 @@ def _taps(
 
 @dataclass(frozen=True)
 class _Axis:
-    """An axis of an image under windows, the first of which begins at ``first``."""
+    """An axis of an image under windows; the first window begins at ``first``."""
 
     first: int
     count: int

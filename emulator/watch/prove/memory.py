@@ -1,8 +1,8 @@
 """Field elements beside the bytes of a memory.
 
-An element stands at the first byte of its number, and marks at the others. Where none stands, the bytes are a
-number of their own, a *literal*: constants of the program, masks, zeros, what the kernel core has stored. It
-becomes an element when an instruction computes with it.
+An element is kept at the first byte of its number, with marks at the others. Without an element, the bytes
+are a plain number, a *literal*: constants of the program, masks, zeros, numbers that the kernel core has
+stored. A literal becomes an element when an instruction computes with it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Run:
         return cls(first, last + size, size, None, order, places.shape)
 
     def at(self, byte: int = 0) -> slice | Places:
-        """Where a byte of each number is."""
+        """The places of the bytes with a position within their numbers."""
         if self.places is not None:
             return self.places + byte
         return slice(self.first + byte, self.end, self.size)
@@ -90,7 +90,7 @@ class FieldMemory:
         """Whether lines have had elements."""
 
     def has_elements(self, places: Places) -> bool:
-        """Whether any of some numbers is an element."""
+        """True if any of some numbers is an element."""
         if not places.size:
             return False
         first, last = int(places.min()), int(places.max())
@@ -99,7 +99,7 @@ class FieldMemory:
         return bool(self._elements[0, places].any())
 
     def _touched(self, first: int, end: int) -> bool:
-        """Whether there may be elements from a byte to another one."""
+        """True if there may be elements from a byte to another one."""
         return bool(self._lines[first >> LINE_SHIFT : (end - 1 >> LINE_SHIFT) + 1].any())
 
     def read(self, places: Places, fmt: Format) -> Elements:
@@ -117,7 +117,7 @@ class FieldMemory:
         return run.spread(found)
 
     def _torn(self, run: _Run, first: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-        """Whether the bytes of a number do not belong together."""
+        """True where the bytes of a number do not belong together."""
         torn = np.zeros(first.shape, np.bool_)
         for byte in range(1, run.size):
             torn |= self._elements[0, run.at(byte)] != _mark(first, byte, run.size)
@@ -154,16 +154,16 @@ class FieldMemory:
             self._elements[0, at.at(byte)] = _mark(flat[0], byte, size)
 
     def clear(self, first: int, count: int) -> None:
-        """Let bytes be literals."""
+        """Make bytes literals."""
         if count > 0 and self._touched(first, first + count):
             self._elements[0, first : first + count] = 0.0
 
     def forget(self, first: int, count: int) -> None:
-        """Let nothing be known of bytes: whatever is read from them is NaN."""
+        """Make bytes unknown: numbers read from them are NaN."""
         self.put(np.array([first]), count, np.full((self._moved.shape[0], 1, count), np.nan, np.float32))
 
     def clear_places(self, places: Places, size: int) -> None:
-        """Let numbers of ``size`` bytes be literals."""
+        """Make numbers of ``size`` bytes literals."""
         if places.size and self._touched(int(places.min()), int(places.max()) + size):
             for byte in range(size):
                 self._elements[0, places + byte] = 0.0
@@ -179,7 +179,7 @@ class FieldMemory:
 
     @property
     def _moved(self) -> npt.NDArray[np.float32]:
-        """What moves with bytes."""
+        """The rows that move with bytes: elements and marks."""
         return self._rows if self.writer else self._elements
 
     def _blocks(self, places: Places, size: int) -> npt.NDArray[np.float32] | None:
@@ -227,7 +227,7 @@ def _step(flat: Places, size: int) -> int | None:
 
 
 def _mark(first: npt.NDArray[np.float32], byte: int, size: int) -> npt.NDArray[np.float32]:
-    """What stands at a later byte of a number, by the first residue as it is stored: 0 for a literal.
+    """The mark at a later byte of a number, from the stored first residue; 0 for a literal.
 
     It depends on the size of the number, so that a half of one is no number of its own.
     """

@@ -63,13 +63,13 @@ class FieldRun(Observer):
             self._cores[tile.words.ctypes.data] = CoreMoves(tile, spm, self.ddr, check or 0)
 
     def keep_results(self) -> None:
-        """Keep what instructions compute, and which one has computed it."""
+        """Keep the results of instructions, each with the instruction that computed it."""
         self._keeps = True
         for memory in (self.ddr, *self.scratchpads):
             memory.writer = 1
 
     def _executed(self, what: int, address: int) -> int:
-        """An instruction was issued: all before it are executed, in the order of the program."""
+        """Handle the issue of an instruction: all before it are executed, in the order of the program."""
         if what < 16 or self._failure is not None:
             return 0
         try:
@@ -119,7 +119,7 @@ class FieldRun(Observer):
                 tensors.clear(step, operand.name)
 
     def check(self) -> None:
-        """Raise what went wrong while an instruction was executed."""
+        """Raise the exception of an instruction's execution, if there was one."""
         if self._failure is not None:
             raise self._failure
 

@@ -1,6 +1,6 @@
 """Products of bytes with matrices of ones and zeros, by which programs move bytes through the matrix engine.
 
-Every byte of the result is one byte of an operand, or zero; what stands beside that byte moves with it.
+Every byte of the result is one byte of an operand, or zero; its element or mark moves with it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 def is_plain(step: FieldStep) -> bool:
-    """Whether an instruction multiplies bytes, and its results are the sums as bytes."""
+    """True if an instruction multiplies bytes, and its results are the sums as bytes."""
     v = step.values
     steps = ("q1", "q0", "scale_en", "bias_en", "relu", "inpsum_en", "zp_a", "zp_b", "zp_out")
     bytes_ = step.form is Format.INT8 and v["out_format"] == Format.INT8
@@ -33,7 +33,7 @@ def selected(weights: Numbers) -> Numbers | None:
 
 
 def put(step: FieldStep, targets: Places, sources: Places, chosen: npt.NDArray[np.bool_]) -> None:
-    """Let what stands beside source bytes stand beside targets, and zeros where nothing is chosen."""
+    """Move elements and marks from source bytes to targets; zeros where nothing is chosen."""
     targets, sources, chosen = np.broadcast_arrays(targets, sources, chosen)
     taken = step.spm.taken(sources[chosen], 1)
     step.spm.clear_places(targets, 1)

@@ -21,7 +21,7 @@ Shape = tuple[int, int, int, int]
 
 
 class NotFollowed(Exception):
-    """An instruction whose meaning has no form in the field; the text says what it does."""
+    """Raised for an instruction without a meaning in the field; the text says what it does."""
 
 
 @dataclass
@@ -76,7 +76,7 @@ class FieldStep:
         return self.field.of_scalars(stored_numbers(pattern, self.form), self.form)
 
     def literal(self, *operands: Places) -> bool:
-        """Whether no operand has an element: then the bytes of the result say all."""
+        """True if no operand has an element, so that the bytes of the result suffice."""
         return not any(map(self.spm.has_elements, operands))
 
     def read(self, places: Places, fmt: Format | None = None) -> Elements:

@@ -1,4 +1,4 @@
-"""What instructions over whole tensors mean in the field: folds, pools, moves."""
+"""Instructions over whole tensors in the field: folds, pools, moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What moves of blocks mean in the field: loads, stores, loop nests, fills, gathers."""
+"""Moves of blocks in the field: loads, stores, loop nests, fills, gathers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def gather_scatter(step: FieldStep) -> None:
 
 
 def fill(step: FieldStep) -> None:
-    """A number that is not exact in the format is an element, what it stands for; others are literals."""
+    """Fill with a number: an element of its intended value if the format rounds it, else a literal."""
     values = step.values
     blocks = nest(values, "", values["dst"])
     if step.form in (Format.FP16, Format.BF16, Format.FP32):

@@ -1,4 +1,4 @@
-"""What vector instructions mean in the field."""
+"""Vector instructions in the field."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _count(step: FieldStep, form: Form) -> int:
 
 
 def elementwise(step: FieldStep) -> None:
-    """Functions of literals alone are literals where that is what they mean: 0 + 1, not the sigmoid of 0."""
+    """Functions of literals give literals where those are exact: 0 + 1, but not the sigmoid of 0."""
     form = step.meaning.form
     count = _count(step, form)
     result, name = step.vector("dst", count), step.instruction.mnemonic.split(".")[1]
@@ -159,7 +159,10 @@ def holds(field: PrimeField, name: str, operands: list[Elements]) -> Elements:
 
 
 def convert(step: FieldStep) -> None:
-    """Floats in another format are what they were; rounding to integers is a hash that keeps integers."""
+    """Conversion between float formats changes nothing.
+
+    Rounding to integers is a hash that keeps integers.
+    """
     source, target = step.meaning.source, step.meaning.target
     count = step.values["n"]
     places = step.values["src0"] + np.arange(count) * (source.bits // 8)

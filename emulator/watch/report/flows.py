@@ -1,4 +1,4 @@
-"""What flows between graph nodes through DDR: the bytes that each node reads of what another one wrote.
+"""Flows between graph nodes through DDR: the bytes that each node reads from another one's results.
 
 DDR is divided into blocks, each with the node that wrote it last. So a flow is exact to a block at either end
 of a range. Loads and stores of the kernel core are not seen.
@@ -73,7 +73,7 @@ class Flows:
             self.bytes[writer, reader] += moved * count / len(writers)
 
     def final(self) -> dict[tuple[int, int], int]:
-        """The bytes by writer and reader once the run is over, those that stay in outputs included."""
+        """The bytes by writer and reader after the run, including those that stay in outputs."""
         found = {pair: round(moved) for pair, moved in self.bytes.items()}
         for each in self._outputs:
             writers, counts = np.unique(self._writer[self._blocks(each)], return_counts=True)

@@ -1,4 +1,4 @@
-"""What an editor shows of a word, and which words can come next: both from the records."""
+"""Explanations of words and proposals of next words for an editor, both from the records."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Proposal(NamedTuple):
 
 
 def completions(reading: Reading, line: int, column: int) -> list[Proposal]:
-    """The words that can stand at the cursor; the editor chooses those that begin as typed."""
+    """The words that can stand at the cursor; the editor filters them by the letters typed."""
     if line >= len(reading.lines):
         return []
     words = reading.words(line)

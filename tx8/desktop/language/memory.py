@@ -1,4 +1,4 @@
-"""An assembler that remembers lines of earlier texts, so that after an edit it only assembles what changed.
+"""An assembler that remembers lines of earlier texts, so that after an edit it assembles only changed lines.
 
 The bytes of an instruction depend on its text and on the symbols that it names. A line whose text is known
 is encoded again only if one of its symbols has another value or distance. Directives, labels and macros are
@@ -41,7 +41,7 @@ class KnownLine:
 
 @dataclass(frozen=True, slots=True)
 class KnownCode:
-    """What an instruction became, by what the symbols that it names were then."""
+    """The code of an instruction, by the facts about the symbols that it names."""
 
     names: tuple[str, ...]
     found: dict[tuple[object, ...], Encoded]
@@ -52,7 +52,7 @@ NOTHING = KnownCode((), {})
 
 @dataclass
 class Memory:
-    """What the assemblies of one machine's programs have found, by the text of lines."""
+    """The results of earlier assemblies for one machine, by the text of lines."""
 
     machine: Machine | None = None
     templates: dict[str, Template] = field(default_factory=dict)
@@ -69,7 +69,7 @@ class Memory:
         parse_with_grammar("dst=0")
 
     def trim(self, lines: int) -> None:
-        """Forget all when most of what is known cannot be of a text of ``lines`` lines."""
+        """Forget everything when most of it cannot belong to a text of ``lines`` lines."""
         if max(len(self.plain) + len(self.lines), self.size) > 8 * lines + 10_000:
             for known in (self.templates, self.shapes, self.plain, self.lines, self.codes):
                 known.clear()
@@ -197,7 +197,7 @@ _UNSETTLED = object()
 
 
 def _fact(symbol: SymbolEntry | None, here: Address) -> object:
-    """What a statement at ``here`` can learn of a symbol; a place in its own section counts as a distance.
+    """The fact about a symbol that a statement at ``here`` can use; in its own section, the distance.
 
     Before the layout an expression uses two places of a section only by their distance.
     """

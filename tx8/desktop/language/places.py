@@ -149,7 +149,7 @@ def _replaced(reading: Reading, places: Sequence[Place], new: str) -> str:
 
 
 def _meaning(reading: Reading, old: str, new: str) -> object:
-    """What must stay: the image with ``new`` for the name ``old``, or the mistakes without their columns."""
+    """The meaning that renaming keeps: the image with ``new`` for ``old``, or mistakes without columns."""
     mistakes = [told for told in reading.told if told.kind == "error"]
     if mistakes:
         word = re.compile(rf"(?<![\w.$]){re.escape(old)}(?![\w.$])")

@@ -1,4 +1,4 @@
-"""A text as an editor has it, what the assembler makes of it, and its words with the kinds of the lexer."""
+"""A text in an editor, its assembly, and its words with the kinds of the lexer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A tile as a member of a group of chips: its messages to the same tile of the others, and its waits.
 
-A partner is a chip that the member sends to, or that sends to it: on a ring the next and the one before, in
-a direct exchange those ``number`` places before and after it, on a tree its siblings.
+A partner is a chip that the member sends to, or that sends to it. On a ring these are the next and the one
+before, in a direct exchange the ones ``number`` places before and after it, on a tree its siblings.
 """
 
 from __future__ import annotations
