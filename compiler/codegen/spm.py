@@ -191,7 +191,7 @@ class PhaseBuffers:
     _fixed: Collection[SpmBuffer] = ()
 
     def settle(self, copies: Copies | None, small: bool) -> None:
-        """Decide the buffers with second copies, if that is given, and whether the code should be small."""
+        """Set the buffers with second copies (None: undecided), and whether the code should be small."""
         self.copies, self.grain = copies, _SMALL_GRAIN if small else LINE_BYTES
 
     def use(self, buffer: SpmBuffer, instruction: int, scope: tuple[int, ...]) -> None:

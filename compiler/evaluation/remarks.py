@@ -11,7 +11,7 @@ _MOST_NAMES = 4
 
 
 class CoreWork(msgspec.Struct, frozen=True):
-    """The nodes that the kernel core computes element by element: how many phases have some.
+    """The work that the kernel core does element by element: the number of phases with such nodes.
 
     ``share`` is their part of the estimated cycles of all phases; None without estimates.
     """

@@ -121,7 +121,7 @@ def _constants_of(options: argparse.Namespace) -> dict[str, Any]:
 def stateful(options: argparse.Namespace, graph: Graph) -> Graph:
     """Return the graph with the states and constants of --state and --replaceable.
 
-    GraphError for values that cannot be these.
+    GraphError for names that cannot be states or replaceable constants.
     """
     if not options.state and not options.replaceable:
         return graph

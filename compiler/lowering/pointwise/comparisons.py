@@ -58,7 +58,7 @@ def _integer_comparison(op: str) -> ElementCode:
 
 
 def _of_wide_integers(call: Call) -> bool:
-    """for integers that are compared with others than known ones below 2²⁴"""
+    """for integers, unless they are compared with known ones below 2²⁴"""
     return of_integers(call) and not compared_as_floats(call)
 
 

@@ -142,7 +142,7 @@ def _keep_best(states: _States, taken: frozenset[GroupOp], selection: _Selection
 
 
 def _counted(groups: Sequence[GroupOp]) -> int:
-    """Number of groups of a sequence, without sums of bytes: as floats they would be steps."""
+    """Number of groups of a sequence, not counting sums of bytes, whose float counterparts are steps."""
     return sum(each.members[0].op != _SUM for each in groups)
 
 

@@ -30,7 +30,7 @@ _WORD = re.compile(r"[\w.%+-]+")
 
 @dataclass(frozen=True)
 class _Line:
-    """The registers that a line reads, its only effect if that is one register, and its jump target."""
+    """A line: the registers that it reads, the one that it writes if it does no more, its jump target."""
 
     reads: Set[str]
     writes: str = ""

@@ -89,7 +89,7 @@ def _known_places(site: Site, x: Value, axes: ScatterAxes, parts: Sequence[Value
 def _inside(site: Site, x: Value, axes: ScatterAxes, parts: Sequence[Value]) -> Value | None:
     """Return truth values of slices inside the operand.
 
-    None if all are known to be. Others are not written.
+    None if all slices are known to be inside. Slices outside are not written.
     """
     pairs = zip(parts, axes.mapped, strict=True)
     tests = [within(site, index, x.shape[axis] - axes.sizes[axis]) for index, axis in pairs]

@@ -98,9 +98,9 @@ class Indices:
 class Pointers:
     """Addresses: elements ``indices`` of the array that argument ``argument`` is.
 
-    ``data``: integers that are added to the indices and are data. ``base``: the address of element 0, in the
-    engines' view, of an array that is known by a loaded address; it is no argument then. ``room``: the bytes
-    of that array before and after the address.
+    ``data``: integers, known only at run time, that are added to the indices. ``base``: the address of
+    element 0, in the engines' view, of an array that is known by a loaded address and is no argument.
+    ``room``: the bytes of that array before and after the address.
     """
 
     argument: str
