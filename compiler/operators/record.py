@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Flag, auto
 from typing import Any
 
 from compiler.graph import Array, AttrValue, Box, Graph, Node, Shape, Tensor
@@ -200,6 +201,54 @@ class Intermediates:
     """The number of elements that are computed altogether."""
 
 
+class Law(Flag):
+    """What holds for all operands, so that the operator may change places with other operations."""
+
+    EXACT = auto()
+    """Results are operands, known limits or negatives of these: rounding can come before or after it."""
+    RISING = auto()
+    """No result falls where an operand rises: maxima can be taken before or after it."""
+    HOMOGENEOUS = auto()
+    """A factor above zero of the first operand, for each channel, is one of the results."""
+    SUM = auto()
+    """A result is the sum of the operands' elements at its place, and of nothing else."""
+
+
+NO_LAWS = Law(0)
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """How an operator multiplies: results are sums of products of operands 0 and 1, plus operand 2 if given.
+
+    ``terms``: how many products a sum has. ``columns``: the axis of operand 1 that has the weights of each
+    column or channel of the results.
+    """
+
+    terms: Callable[[Call], int]
+    columns: Callable[[Call], int]
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """How rows are normalized: to variance 1, then times operand 1, plus operand 2 if it is given.
+
+    ``axes``: those of a row. ``centred``: the mean is subtracted before. The attribute ``epsilon`` is added
+    to the variance.
+    """
+
+    axes: Callable[[Call], tuple[int, ...]]
+    centred: bool
+
+
+Uniform = Callable[[Call, int], bool]
+"""True if an operator does the same everywhere along an axis of its results.
+
+Then the operator on parts of its operands makes a part of the results, where ``needs`` says that these parts
+belong together. What attributes, indices or positions say of an axis is not true of a part of it.
+"""
+
+
 @dataclass(frozen=True)
 class Operator:
     """The record of one operator.
@@ -211,6 +260,12 @@ class Operator:
 
     A ``precise`` operator has an expansion whose intermediate results exceed the range or the precision of
     short formats: it is computed in FP32 whatever the compute type.
+
+    ``window`` returns the geometry (:class:`compiler.operators.windows.geometry.Window`) of an operator that
+    slides windows over an image. Without ``uniform`` an operator is whole on each of several chips, unless it
+    computes each element by itself. A ``quantised`` operator turns numbers into integers of a scale or back,
+    or computes with such integers; its scales are binary32 in every program. An operator that is
+    ``written_out`` is expanded first of all: rewrites know what it is made of.
     """
 
     name: str
@@ -229,9 +284,36 @@ class Operator:
     scratch: Callable[[Call], Intermediates] = lambda call: Intermediates()
     bodies: tuple[str, ...] = ()  # roles of the graphs that a node of control flow executes
     moves: bool = False  # results are elements of operands, or zeros, whatever these are
+    reshapes: bool = False  # it moves, and the elements stay in their order
+    laws: Law = NO_LAWS
+    product: Contraction | None = None
+    window: Callable[[Call], Any] | None = None
+    normalization: Normalization | None = None
+    uniform: Uniform | None = None
+    quantised: bool = False
+    written_out: bool = False
     internal: bool = False  # only expansions and rewrites use the operator
     at_run: bool = False  # for constants too: each of several chips has its own result, or it reports a size
     precise: bool = False
+
+    @property
+    def keeps_elements(self) -> bool:
+        """True if results are elements of the first operand, moved or chosen: bytes keep their scale."""
+        kept = self.moves or (self.window is not None and Law.EXACT in self.laws)
+        sources = [item for item in self.inputs if item.types.name == self.outputs[0].types.name]
+        alone = len(sources) == 1 and not sources[0].variadic and "int8" in sources[0].types.allowed
+        return kept and alone
+
+    @property
+    def limits(self) -> bool:
+        """True if results are the first operand between limits, which the other operands give."""
+        chooses = Law.EXACT | Law.RISING in self.laws and not self.inputs[0].variadic
+        return chooses and not self.keeps_elements
+
+    @property
+    def multiplies_matrices(self) -> bool:
+        """True for a product without windows: its columns are the last axis of the result."""
+        return self.product is not None and self.window is None
 
     def inputs_at(self, opset: int) -> tuple[Input, ...]:
         """Return the operands that this operator has in an operator set."""

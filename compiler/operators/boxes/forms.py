@@ -8,6 +8,7 @@ import numpy as np
 
 from compiler.graph import Array, Box, Shape
 from compiler.operators.record import Call
+from compiler.operators.types import axis_of
 
 
 def broadcast_from(shape: Shape, box: Box) -> Box:
@@ -42,3 +43,26 @@ def span_of(chosen: Array | None, size: int) -> tuple[int, int]:
         return 0, size
     places = np.where(chosen < 0, chosen + size, chosen)
     return int(places.min()), int(places.max()) + 1
+
+
+# --- along which axes operators do the same everywhere (:data:`compiler.operators.record.Uniform`) -------
+
+
+def everywhere(call: Call, axis: int) -> bool:
+    """Return True: along every axis."""
+    return True
+
+
+def of_batch(call: Call, axis: int) -> bool:
+    """Return True for the first axis, of an operator whose attributes say something of the others."""
+    return axis == 0
+
+
+def of_channels(call: Call, axis: int) -> bool:
+    """Return True for the first two axes, batch and channels."""
+    return axis < 2
+
+
+def beside_axis(call: Call, axis: int) -> bool:
+    """Return True for all axes but that of the attribute ``axis``."""
+    return axis != axis_of(call)

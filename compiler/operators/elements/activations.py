@@ -10,7 +10,7 @@ from compiler.graph import FLOATS, Array
 from compiler.operators.boxes.forms import elementwise
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
-from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
+from compiler.operators.record import Attribute, Call, Input, Law, Operator, Output, Types, register, rule
 from compiler.operators.types import FLOAT, SIGNED, broadcast_shapes, operands_broadcast, same_shape
 
 from .elementwise import plain, unary
@@ -64,8 +64,11 @@ unary(
     plain(lambda x: np.maximum(x, x.dtype.type(0))),
     types=SIGNED,
     expansion=_expand_relu,
+    laws=Law.EXACT | Law.RISING | Law.HOMOGENEOUS,
 )
-unary("LeakyRelu", 6, "x, or alpha*x below zero", _leaky_relu, attributes=(_alpha(0.01),))
+unary(
+    "LeakyRelu", 6, "x, or alpha*x below zero", _leaky_relu, attributes=(_alpha(0.01),), laws=Law.HOMOGENEOUS
+)
 unary("ThresholdedRelu", 10, "x above alpha, else 0", _thresholded_relu, attributes=(_alpha(1.0),))
 unary("Elu", 6, "x, or alpha (exp(x) - 1) below zero", _elu, attributes=(_alpha(1.0),))
 unary("Celu", 12, "max(x, 0) + min(alpha (exp(x/alpha) - 1), 0)", _celu, attributes=(_alpha(1.0),))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import FLOATS, INTEGERS, Array, GraphError
-from compiler.operators.boxes.forms import elementwise
+from compiler.operators.boxes.forms import elementwise, everywhere
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
-from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
+from compiler.operators.record import Attribute, Call, Input, Law, Operator, Output, Types, register, rule
 from compiler.operators.types import FLOAT, NUMERIC, broadcast_result, operands_broadcast
 
 from .casting import CAST_NUMBERS
@@ -26,13 +26,14 @@ def _quotient(a: Array, b: Array) -> Array:
     return np.asarray((quotient + inexact_negative).astype(a.dtype))
 
 
-binary("Add", 7, "a + b with broadcasting", np.add)
+binary("Add", 7, "a + b with broadcasting", np.add, laws=Law.SUM)
 binary("Sub", 7, "a - b with broadcasting", np.subtract)
 binary("Mul", 7, "a * b with broadcasting", np.multiply)
 binary("Div", 7, "a / b with broadcasting; integers round toward zero", _quotient)
-variadic("Sum", "Sum of any number of operands, with broadcasting", np.add, FLOAT)
-variadic("Max", "Largest of any number of operands, with broadcasting", np.maximum)
-variadic("Min", "Smallest of any number of operands, with broadcasting", np.minimum)
+variadic("Sum", "Sum of any number of operands, with broadcasting", np.add, FLOAT, laws=Law.SUM)
+_CHOOSES = Law.EXACT | Law.RISING
+variadic("Max", "Largest of any number of operands, with broadcasting", np.maximum, laws=_CHOOSES)
+variadic("Min", "Smallest of any number of operands, with broadcasting", np.minimum, laws=_CHOOSES)
 
 
 def _mean(build: Builder, call: Call) -> tuple[str, ...]:
@@ -49,6 +50,7 @@ composite(
     expansion=_mean,
     rules=(operands_broadcast,),
     precise=True,
+    uniform=everywhere,
 )
 
 
@@ -100,6 +102,8 @@ composite(
     outputs=(Output("output", NUMERIC),),
     expansion=_clip,
     rules=(limits_are_scalars,),
+    laws=_CHOOSES,
+    uniform=everywhere,
 )
 
 # --- powers ----------------------------------------------------------------------------------------------
@@ -168,4 +172,5 @@ composite(
     outputs=(Output("Z", _BASE),),
     expansion=_pow,
     rules=(operands_broadcast,),
+    uniform=everywhere,
 )

@@ -9,7 +9,18 @@ import numpy as np
 
 from compiler.graph import Array
 from compiler.operators.boxes.forms import elementwise
-from compiler.operators.record import Attribute, Call, Expansion, Input, Operator, Output, Types, register
+from compiler.operators.record import (
+    NO_LAWS,
+    Attribute,
+    Call,
+    Expansion,
+    Input,
+    Law,
+    Operator,
+    Output,
+    Types,
+    register,
+)
 from compiler.operators.types import FLOAT, NUMERIC, broadcast_result, operands_broadcast, same_shape
 
 Function = Callable[[Call, Array], Array]
@@ -31,6 +42,7 @@ def unary(
     types: Types = FLOAT,
     result: Types | None = None,
     expansion: Expansion | None = None,
+    laws: Law = NO_LAWS,
 ) -> None:
     """Register an operator of one operand; ``result``: the types of the output, if they differ."""
 
@@ -49,6 +61,7 @@ def unary(
             reference=reference,
             expansion=expansion,
             needs=elementwise,
+            laws=laws,
         )
     )
 
@@ -60,6 +73,7 @@ def binary(
     function: Callable[[Array, Array], Array],
     types: Types = NUMERIC,
     result: Types | None = None,
+    laws: Law = NO_LAWS,
 ) -> None:
     """Register an operator of two operands that broadcast; ``result`` as for :func:`unary`."""
 
@@ -77,12 +91,13 @@ def binary(
             shapes=broadcast_result,
             reference=reference,
             needs=elementwise,
+            laws=laws,
         )
     )
 
 
 def variadic(
-    name: str, summary: str, function: Callable[[Array, Array], Array], types: Types = NUMERIC
+    name: str, summary: str, function: Callable[[Array, Array], Array], types: Types = NUMERIC, *, laws: Law
 ) -> None:
     """Register an operator of any number of operands that broadcast, combined from left to right."""
 
@@ -100,5 +115,6 @@ def variadic(
             shapes=broadcast_result,
             reference=reference,
             needs=elementwise,
+            laws=laws,
         )
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from compiler.graph import FLOATS, INTEGERS, Array
 from compiler.operators.expansion.builder import Builder
-from compiler.operators.record import Attribute, Call, Types
+from compiler.operators.record import Attribute, Call, Law, Types
 from compiler.operators.types import BOOL, SIGNED
 
 from .elementwise import plain, unary
@@ -44,8 +44,9 @@ def _expand_neg(build: Builder, call: Call) -> tuple[str, ...] | None:
     return (build("Sub", build.like(call.name(0), 0), call.name(0)),)
 
 
-unary("Abs", 6, "Magnitude", plain(np.abs), types=SIGNED, expansion=_expand_abs)
-unary("Neg", 6, "-x", plain(np.negative), types=SIGNED, expansion=_expand_neg)
+_OF_SIGNS = Law.EXACT | Law.HOMOGENEOUS
+unary("Abs", 6, "Magnitude", plain(np.abs), types=SIGNED, expansion=_expand_abs, laws=_OF_SIGNS)
+unary("Neg", 6, "-x", plain(np.negative), types=SIGNED, expansion=_expand_neg, laws=_OF_SIGNS)
 unary("Sign", 9, "-1, 0 or 1", plain(np.sign))
 unary("Reciprocal", 6, "1 / x", plain(np.reciprocal))
 unary("Sqrt", 6, "Square root; NaN below zero", plain(np.sqrt))

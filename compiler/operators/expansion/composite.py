@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from compiler.graph import Array, Box, Node, Shape
+from compiler.operators.boxes.forms import elementwise
 from compiler.operators.boxes.propagation import propagated
 from compiler.operators.record import (
     OPERATORS,
@@ -20,6 +22,7 @@ from compiler.operators.record import (
     Output,
     Reference,
     Rule,
+    Uniform,
     register,
     resolve,
 )
@@ -41,14 +44,19 @@ def composite(
     result: Callable[[Call], tuple[str, Shape]] | None = None,
     needs: Needs | None = None,
     ranged_expansion: Expansion | None = None,
+    written_out: bool | None = None,
+    **properties: Any,
 ) -> Operator:
     """Register an operator whose shapes, dtypes, reference and needs follow from its expansion.
 
     ``needs`` is given if it is more exact than the expansion, whose indices hide what an operator reads.
     ``result`` gives dtype and shape of the only output without expanding the call. An operator whose
     expansion makes arrays of a size that its operands do not bound must have it: the size of the result is
-    checked before anything of that size is made.
+    checked before anything of that size is made. ``written_out`` is true by default of operators outside of
+    ONNX's own domains, which rewrites do not know; ``properties`` are those of the record that an expansion
+    does not say.
     """
+    uniform = properties.pop("uniform", None) or _uniform_of(expansion)
     return register(
         Operator(
             name=name,
@@ -66,8 +74,34 @@ def composite(
             needs=needs or _needs_of(expansion),
             scratch=_scratch_of(expansion),
             precise=precise,
+            written_out=_is_foreign(name) if written_out is None else written_out,
+            uniform=uniform,
+            **properties,
         )
     )
+
+
+_OWN_DOMAINS = ("", "ai.onnx.ml")
+
+
+def _is_foreign(name: str) -> bool:
+    """Return True for the name of an operator outside of the domains that ONNX itself defines."""
+    return name.rpartition(".")[0] not in _OWN_DOMAINS
+
+
+def _uniform_of(expansion: Expansion) -> Uniform:
+    """Return True along all axes where the expansion computes each element by itself, with known numbers."""
+
+    def uniform(call: Call, axis: int) -> bool:
+        if _uniform_of not in call.answers:
+            build, _ = _expanded(call, expansion)
+            given = {tensor.name for tensor in call.inputs if tensor is not None}
+            numbers = all(array.size == 1 for name, array in build.constants.items() if name not in given)
+            by_element = all(OPERATORS[node.op].needs is elementwise for node in build.nodes)
+            call.answers[_uniform_of] = numbers and by_element
+        return bool(call.answers[_uniform_of])
+
+    return uniform
 
 
 def _expanded(call: Call, expansion: Expansion) -> tuple[Builder, tuple[str, ...]]:

@@ -5,8 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import FLOATS, Array, Box, Shape
-from compiler.operators.boxes.forms import broadcast_from
-from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
+from compiler.operators.boxes.forms import broadcast_from, everywhere
+from compiler.operators.record import (
+    Attribute,
+    Call,
+    Contraction,
+    Input,
+    Operator,
+    Output,
+    Types,
+    register,
+    rule,
+)
 from compiler.operators.types import FLOAT, broadcast_shapes, rank_within
 
 _PRODUCT = Types("T", (*FLOATS, "int32", "int64"))
@@ -158,6 +168,10 @@ register(
         shapes=_gemm_shapes,
         reference=_gemm,
         needs=_needs_of_gemm,
+        product=Contraction(
+            lambda call: gemm_sizes(call)[0][1], lambda call: 0 if call.integer("transB") else 1
+        ),
+        uniform=everywhere,
     )
 )
 
@@ -172,5 +186,7 @@ register(
         shapes=_matmul_shapes,
         reference=_matmul,
         needs=_needs_of_matmul,
+        product=Contraction(lambda call: call.shape(0)[-1], lambda call: call.tensor(1).rank - 1),
+        uniform=everywhere,
     )
 )

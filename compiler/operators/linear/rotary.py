@@ -68,6 +68,11 @@ def _shapes(call: Call) -> tuple[Shape, ...]:
     return (features(call).shape,)
 
 
+def _of_rows(call: Call, axis: int) -> bool:
+    """Return True along all axes but the last one, unless attributes say which columns are the features."""
+    return axis < call.tensor(0).rank - 1 and not call.attrs.get("view")
+
+
 def _rotary(call: Call, x: Array, cosine: Array, sine: Array) -> tuple[Array, ...]:
     rows = features(call).of(x)
     turn = np.array(call.integers("turn"))
@@ -96,6 +101,7 @@ register(
         reference=_rotary,
         needs=_needs,
         internal=True,
+        uniform=_of_rows,
     )
 )
 
@@ -157,4 +163,5 @@ composite(
         Attribute("rotary_embedding_dim", "int", 0),
     ),
     rules=(rank_within("X", 3, 4, "[B, S, H D] or [B, H, S, D]"), heads_given),
+    uniform=_of_rows,
 )

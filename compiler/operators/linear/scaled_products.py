@@ -225,6 +225,11 @@ def _cast(build: Builder, value: str, dtype: str) -> str:
     return value if build.dtype(value) == dtype else build("Cast", value, to=CAST_NUMBERS[dtype])
 
 
+def _of_heads(call: Call, axis: int) -> bool:
+    """Return True along the batch, and along heads that have an axis of their own."""
+    return axis < (2 if call.tensor(0).rank == 4 else 1)
+
+
 composite(
     name="Attention",
     since=23,
@@ -264,4 +269,6 @@ composite(
         lengths_are_of_one_cache,
         mask_fits,
     ),
+    written_out=True,
+    uniform=_of_heads,
 )

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from compiler.graph import Array, Box
-from compiler.operators.boxes.forms import whole_along
+from compiler.operators.boxes.forms import of_batch, of_channels, whole_along
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import broadcast, reshaped, standardized
@@ -92,6 +92,7 @@ composite(
     expansion=_instance,
     attributes=(_EPSILON,),
     rules=(rank_within("input", 3, None, "[N, C, ...]"),),
+    uniform=of_channels,
 )
 
 
@@ -129,4 +130,5 @@ composite(
         Attribute("stash_type", "int", 1, since=21),
     ),
     rules=(rank_within("X", 3, None, "[N, C, ...]"), groups_divide_channels),
+    uniform=of_batch,
 )

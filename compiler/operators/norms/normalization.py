@@ -5,12 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import FLOATS, Array, Box, Shape
-from compiler.operators.boxes.forms import broadcast_from, whole_along
+from compiler.operators.boxes.forms import broadcast_from, everywhere, whole_along
 from compiler.operators.elements.casting import as_type
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import averaged, inverse_deviation, moments, reshaped, standardized
-from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
+from compiler.operators.record import (
+    OPERATORS,
+    Attribute,
+    Call,
+    Input,
+    Normalization,
+    Operator,
+    Output,
+    Types,
+    register,
+    rule,
+)
 from compiler.operators.types import FLOAT, axis_in_range, axis_of, broadcast_shapes, rank_within, same_shape
 
 _PARAMETERS = Types("T1", FLOATS)
@@ -132,6 +143,7 @@ register(
         reference=_batch_norm,
         expansion=_in_training,
         needs=_needs_of_batch_norm,
+        uniform=everywhere,
     )
 )
 
@@ -139,6 +151,19 @@ register(
 def normalized_axes(call: Call) -> tuple[int, ...]:
     """Return the axes of LayerNormalization's mean and variance: ``axis`` and all after it."""
     return tuple(range(axis_of(call), call.tensor(0).rank))
+
+
+def normalization_of(op: str) -> Normalization:
+    """Return how an operator normalizes; ValueError for one that does not."""
+    found = OPERATORS[op].normalization
+    if found is None:
+        raise ValueError(f"{op} normalizes nothing")
+    return found
+
+
+def _of_rows(call: Call, axis: int) -> bool:
+    """Return True along the axes that are not normalized."""
+    return axis not in normalized_axes(call)
 
 
 @rule
@@ -215,6 +240,8 @@ register(
         reference=_layer_norm,
         expansion=_expand_layer_norm,
         needs=_needs_of_layer_norm,
+        normalization=Normalization(normalized_axes, centred=True),
+        uniform=_of_rows,
     )
 )
 
@@ -236,6 +263,8 @@ register(
         shapes=same_shape,
         reference=_rms_norm,
         needs=_needs_of_layer_norm,
+        normalization=Normalization(normalized_axes, centred=False),
+        uniform=_of_rows,
     )
 )
 

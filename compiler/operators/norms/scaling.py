@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from compiler.operators.boxes.forms import beside_axis
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import swapped
@@ -28,6 +29,7 @@ composite(
     expansion=_lp_normalization,
     attributes=(Attribute("axis", "int", -1), Attribute("p", "int", 2, allowed=(1, 2))),
     rules=(axis_in_range,),
+    uniform=beside_axis,
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import Array, Box
-from compiler.operators.boxes.forms import whole_along
+from compiler.operators.boxes.forms import beside_axis, whole_along
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register
@@ -36,6 +36,7 @@ register(
         shapes=same_shape,
         reference=_softmax,
         needs=_needs_of_softmax,
+        uniform=beside_axis,
     )
 )
 
@@ -55,4 +56,5 @@ composite(
     expansion=_log_softmax,
     attributes=(Attribute("axis", "int", -1),),
     rules=(axis_in_range,),
+    uniform=beside_axis,
 )

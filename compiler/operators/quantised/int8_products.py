@@ -6,9 +6,10 @@ import numpy as np
 
 from compiler.graph import Array, Box, Shape
 from compiler.operators.boxes.forms import broadcast_from
-from compiler.operators.record import Call, Operator, Output, Types, register, rule
+from compiler.operators.record import Call, Contraction, Operator, Output, Types, register, rule
 from compiler.operators.types import rank_within
 from compiler.operators.windows.conv import (
+    CONVOLVED,
     GROUP,
     channels_match,
     conv_needs,
@@ -28,7 +29,7 @@ from compiler.operators.windows.geometry import (
     window_fits,
 )
 
-from .integers import PRODUCT_INPUTS, REQUANTISED, requantised, result_dtypes, scaled_unless_sums
+from .integers import PRODUCT_INPUTS, REQUANTISED, STEP_AWAY, requantised, result_dtypes, scaled_unless_sums
 
 _RESULT = Types("R", ("int8", "int32", "float32", "float16", "bfloat16"))
 
@@ -61,7 +62,7 @@ register(
         summary="Convolution of bytes less their zero point with known bytes",
         inputs=PRODUCT_INPUTS,
         outputs=(Output("Y", _RESULT),),
-        attributes=(AUTO_PAD, DILATIONS, GROUP, PADS, STRIDES, *REQUANTISED),
+        attributes=(AUTO_PAD, DILATIONS, GROUP, PADS, STRIDES, *REQUANTISED, STEP_AWAY),
         rules=(
             rank_within("X", 3, 4, "1-D and 2-D convolution"),
             weight_rank,
@@ -78,6 +79,8 @@ register(
         reference=_conv,
         needs=_needs_of_conv,
         internal=True,
+        product=CONVOLVED,
+        window=conv_window,
     )
 )
 
@@ -118,5 +121,6 @@ register(
         reference=_matmul,
         needs=_needs_of_matmul,
         internal=True,
+        product=Contraction(lambda call: call.shape(1)[0], lambda call: 1),
     )
 )

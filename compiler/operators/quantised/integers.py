@@ -102,15 +102,13 @@ REQUANTISED = (
     Attribute("y_zero", "int", 0),
     Attribute("low", "int", -128),
     Attribute("high", "int", 127),
-    Attribute("exact", "int", 1, allowed=(0, 1)),
     Attribute(
         "to", "int", CAST_NUMBERS["int8"], allowed=tuple(CAST_NUMBERS[t] for t in ("int8", "int32", *FLOATS))
     ),
 )
-"""Attributes of products of bytes: zero points of operand and result, limits and type of the result.
-
-With ``exact`` 0 integers may be one off, if the quotient is near a half.
-"""
+"""Attributes of products of bytes: zero points of operand and result, limits and type of the result."""
+STEP_AWAY = Attribute("exact", "int", 1, allowed=(0, 1))
+"""With 0 integers may be one off, if the quotient is near a half."""
 
 
 @rule

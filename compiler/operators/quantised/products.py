@@ -109,6 +109,7 @@ composite(
     expansion=_matmul_integer,
     rules=(matmul_inner_sizes_agree,),
     precise=True,
+    quantised=True,
 )
 
 
@@ -161,6 +162,7 @@ composite(
     expansion=_qlinear_matmul,
     rules=(quantised_inner_sizes_agree, scales_usable((1, 4), (6,))),
     precise=True,
+    quantised=True,
 )
 
 
@@ -259,6 +261,7 @@ composite(
     attributes=_ATTRIBUTES,
     rules=_of_conv(1),
     precise=True,
+    quantised=True,
 )
 
 
@@ -283,4 +286,5 @@ composite(
     attributes=_ATTRIBUTES,
     rules=(*_of_conv(3), scales_usable((1, 4), (6,))),
     precise=True,
+    quantised=True,
 )

@@ -148,6 +148,7 @@ composite(
     ),
     rules=(scales_fit, scales_usable((), (1,))),
     precise=True,
+    quantised=True,
 )
 
 
@@ -182,6 +183,7 @@ composite(
     attributes=(_AXIS, _BLOCK, _FLOAT_DTYPE),
     rules=(scales_fit, scales_usable((1,))),
     precise=True,
+    quantised=True,
 )
 
 
@@ -207,4 +209,5 @@ composite(
     ),
     expansion=_dynamic,
     precise=True,
+    quantised=True,
 )

@@ -11,6 +11,8 @@ from compiler.operators.boxes.forms import elementwise
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register, rule
 from compiler.operators.types import same_shape
 
+from .integers import STEP_AWAY
+
 _SIGNED = Types("B", ("int8",))
 
 
@@ -73,7 +75,7 @@ register(
             *(Attribute(name, "int", 0) for name in ("a_zero", "b_zero", "y_zero")),
             Attribute("low", "int", -128),
             Attribute("high", "int", 127),
-            Attribute("exact", "int", 1, allowed=(0, 1)),
+            STEP_AWAY,
         ),
         rules=(_of_one_shape,),
         shapes=same_shape,

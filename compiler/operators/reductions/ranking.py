@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from compiler.graph import Array, Box, Shape
-from compiler.operators.boxes.forms import whole_along
+from compiler.operators.boxes.forms import beside_axis, everywhere, whole_along
 from compiler.operators.elements.casting import CAST_NUMBERS
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
@@ -109,6 +109,7 @@ composite(
         Attribute("sorted", "int", 1, allowed=(0, 1)),
     ),
     rules=(axis_in_range, k_fits),
+    uniform=beside_axis,
 )
 
 
@@ -144,6 +145,7 @@ def _register(name: str, summary: str, expansion: Expansion) -> None:
             Attribute("select_last_index", "int", 0, allowed=(0, 1)),
         ),
         rules=(axis_in_range, axis_has_elements),
+        uniform=everywhere,
     )
 
 

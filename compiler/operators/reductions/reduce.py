@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import FLOATS, Array
+from compiler.operators.boxes.forms import everywhere
 from compiler.operators.expansion.composite import composite
 from compiler.operators.record import (
     Attribute,
@@ -104,6 +105,7 @@ def _lowered(
             reference=reference,
             expansion=expansion,
             needs=reduction_needs,
+            uniform=everywhere,
         )
     )
 
@@ -126,6 +128,7 @@ def _expanded(name: str, summary: str, types: Types, fold: Fold, precise: bool =
         attributes=_attributes(18),
         rules=(axes_is_vector, axes_valid),
         precise=precise,
+        uniform=everywhere,
     )
 
 

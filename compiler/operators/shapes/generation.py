@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from compiler.graph import DTYPES, FLOATS, INTEGERS, Shape
+from compiler.operators.boxes.forms import everywhere
 from compiler.operators.elements.casting import CAST_NUMBERS, NUMBERS
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
@@ -206,4 +207,5 @@ composite(
     attributes=(Attribute("axis", "int", -1),),
     rules=(single_values(1), two_values, one_hot_axis),
     result=_one_hot_result,
+    uniform=everywhere,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import Array, Box, Shape
-from compiler.operators.boxes.forms import span_of
+from compiler.operators.boxes.forms import beside_axis, everywhere, span_of
 from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
 from compiler.operators.types import ANY, INDEX, INT64, axis_in_range, axis_of, same_shape
 
@@ -36,6 +36,12 @@ def _needs_of_gather(call: Call, number: int, box: Box) -> tuple[Box, ...]:
     return Box((*box.intervals[:axis], span, *box.intervals[axis + rank :])), rows
 
 
+def _of_data(call: Call, axis: int) -> bool:
+    """Return True along axes of data, and of computed indices: known ones count from a whole axis."""
+    first, rank = axis_of(call), call.tensor(1).rank
+    return call.values[1] is None or not first <= axis < first + rank
+
+
 register(
     Operator(
         name="Gather",
@@ -49,6 +55,7 @@ register(
         reference=_gather,
         moves=True,
         needs=_needs_of_gather,
+        uniform=_of_data,
     )
 )
 
@@ -97,6 +104,7 @@ register(
         reference=_gather_elements,
         moves=True,
         needs=_needs_of_gather_elements,
+        uniform=everywhere,
     )
 )
 
@@ -224,8 +232,14 @@ register(
         shapes=same_shape,
         reference=_scatter_elements,
         needs=_needs_of_scatter_elements,
+        uniform=beside_axis,
     )
 )
+
+
+def _of_slices(call: Call, axis: int) -> bool:
+    """Return True along the axes of a slice, before which indices say its place."""
+    return axis >= call.shape(1)[-1]
 
 
 register(
@@ -240,5 +254,6 @@ register(
         shapes=same_shape,
         reference=_scatter_nd,
         needs=_needs_of_scatter_nd,
+        uniform=_of_slices,
     )
 )

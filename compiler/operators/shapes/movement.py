@@ -8,12 +8,23 @@ from collections.abc import Callable
 import numpy as np
 
 from compiler.graph import FLOATS, Array, Box, Shape
-from compiler.operators.boxes.forms import elementwise
+from compiler.operators.boxes.forms import beside_axis, elementwise, everywhere
 from compiler.operators.boxes.reshaping import before_reshape
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import reshaped
-from compiler.operators.record import Attribute, Call, Input, Needs, Operator, Output, Types, register, rule
+from compiler.operators.record import (
+    Attribute,
+    Call,
+    Input,
+    Law,
+    Needs,
+    Operator,
+    Output,
+    Types,
+    register,
+    rule,
+)
 from compiler.operators.types import ANY, INT64, axis_from_front, axis_in_range, axis_of, same_shape
 
 
@@ -79,6 +90,7 @@ register(
         reference=_reshape,
         moves=True,
         needs=_needs_of_shape(_reshape_shapes),
+        reshapes=True,
     )
 )
 
@@ -112,6 +124,7 @@ register(
         reference=_flatten,
         moves=True,
         needs=_needs_of_shape(_flatten_shapes),
+        reshapes=True,
     )
 )
 
@@ -142,6 +155,8 @@ composite(
     outputs=(Output("squeezed", ANY),),
     expansion=_squeeze,
     rules=(squeezed_axes_are_one,),
+    reshapes=True,
+    moves=True,
 )
 
 
@@ -170,6 +185,8 @@ composite(
     outputs=(Output("expanded", ANY),),
     expansion=_unsqueeze,
     rules=(new_axes_differ,),
+    reshapes=True,
+    moves=True,
 )
 
 
@@ -212,6 +229,7 @@ register(
         reference=_transpose,
         moves=True,
         needs=_needs_of_transpose,
+        uniform=everywhere,
     )
 )
 
@@ -269,6 +287,7 @@ register(
         moves=True,
         expansion=_expand_concat,
         needs=_needs_of_concat,
+        uniform=beside_axis,
     )
 )
 
@@ -288,6 +307,7 @@ register(
         reference=_identity,
         moves=True,
         needs=elementwise,
+        laws=Law.EXACT | Law.RISING | Law.HOMOGENEOUS,
     )
 )
 

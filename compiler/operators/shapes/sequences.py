@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import Box
+from compiler.operators.boxes.forms import beside_axis
 from compiler.operators.elements.casting import CAST_NUMBERS
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
@@ -121,4 +122,5 @@ composite(
     ),
     rules=(rank_within("past_cache", 2, None, "[batch, ...]"), cache_takes_update),
     needs=_needs_of_tensor_scatter,
+    uniform=beside_axis,
 )

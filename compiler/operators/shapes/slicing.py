@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from compiler.graph import Array, Box, Shape
-from compiler.operators.boxes.forms import span_of
+from compiler.operators.boxes.forms import everywhere, span_of
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
 from compiler.operators.expansion.parts import gathered, sliced
@@ -117,6 +117,7 @@ register(
         moves=True,
         expansion=_expand_slice,
         needs=_needs_of_slice,
+        uniform=everywhere,
     )
 )
 
@@ -156,6 +157,8 @@ composite(
     expansion=_split,
     attributes=(Attribute("axis", "int", 0), Attribute("num_outputs", "int", minimum=1, since=18)),
     rules=(axis_in_range, pieces_fill_the_axis),
+    moves=True,
+    uniform=everywhere,
 )
 
 

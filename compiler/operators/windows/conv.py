@@ -8,9 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from compiler.graph import Array, AttrValue, Box, Shape
+from compiler.operators.boxes.forms import of_batch
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.parts import permuted, reshaped, sliced
-from compiler.operators.record import Attribute, Call, Input, Operator, Output, register, rule
+from compiler.operators.record import Attribute, Call, Contraction, Input, Operator, Output, register, rule
 from compiler.operators.types import FLOAT, rank_within
 from tx8isa.numbers.limits import LARGEST_PAD
 
@@ -28,6 +29,8 @@ from .geometry import (
 from .large import conv_of_blocks, large_axis
 from .taps import padded, taps
 
+CONVOLVED = Contraction(lambda call: math.prod(call.shape(1)[1:]), lambda call: 0)
+"""A sum has the weights of one channel of the result, which axis 0 of the weights has."""
 GROUP = Attribute("group", "int", 1, minimum=1)
 KERNEL_SHAPE = Attribute("kernel_shape", "ints", minimum=1)
 
@@ -200,5 +203,8 @@ register(
         reference=_conv,
         expansion=_expand_conv,
         needs=conv_needs,
+        product=CONVOLVED,
+        window=conv_window,
+        uniform=of_batch,
     )
 )

@@ -6,10 +6,10 @@ GlobalMaxPool is a ReduceMax; after a convolution it is a pool on channel-blocke
 from __future__ import annotations
 
 from compiler.graph import Array, Box, Shape
-from compiler.operators.boxes.forms import whole_along
+from compiler.operators.boxes.forms import everywhere, whole_along
 from compiler.operators.expansion.builder import Builder
 from compiler.operators.expansion.composite import composite
-from compiler.operators.record import Call, Input, Operator, Output, register, rule
+from compiler.operators.record import Call, Input, Law, Operator, Output, register, rule
 from compiler.operators.types import FLOAT, rank_within
 
 
@@ -43,6 +43,8 @@ register(
         shapes=_global_shapes,
         reference=_global_average_pool,
         needs=_needs_of_global,
+        laws=Law.HOMOGENEOUS,
+        uniform=everywhere,
     )
 )
 
@@ -79,4 +81,5 @@ composite(
     outputs=(Output("Y", FLOAT),),
     expansion=_global_max,
     rules=(rank_within("X", 3, None, "[N, C, ...]"),),
+    uniform=everywhere,
 )

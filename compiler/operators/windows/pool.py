@@ -10,7 +10,7 @@ import numpy as np
 
 from compiler.graph import FLOATS, Array, Box, Shape
 from compiler.operators.expansion.builder import Builder
-from compiler.operators.record import Attribute, Call, Input, Operator, Output, Types, register
+from compiler.operators.record import Attribute, Call, Input, Law, Operator, Output, Types, register
 from compiler.operators.types import FLOAT, INT64, rank_within
 
 from .geometry import (
@@ -37,6 +37,15 @@ _RULES = (rank_within("X", 3, 5, "1-D to 3-D pooling"), lengths_match, pads_or_a
 def pool_window(call: Call) -> Window:
     """Return the geometry of a pool that satisfies the rules."""
     return window_of(call, call.integers("kernel_shape") or ())
+
+
+def _of_blocks(call: Call, axis: int) -> bool:
+    """Return True along batch and channels, and where windows touch and no other one is padded."""
+    if axis < 2:
+        return True
+    window, at = pool_window(call), axis - 2
+    touch = window.strides[at] == window.extents[at]
+    return touch and window.image[at] == window.output[at] * window.strides[at]
 
 
 _GEOMETRY = (window_fits(pool_window), windows_touch_image(pool_window))
@@ -152,6 +161,9 @@ register(
         reference=_max_pool,
         expansion=_expand_max_pool,
         needs=_needs,
+        laws=Law.EXACT | Law.RISING | Law.HOMOGENEOUS,
+        window=pool_window,
+        uniform=_of_blocks,
     )
 )
 
@@ -225,5 +237,8 @@ register(
         reference=_average_pool,
         expansion=_expand_average_pool,
         needs=_needs,
+        laws=Law.HOMOGENEOUS,
+        window=pool_window,
+        uniform=_of_blocks,
     )
 )

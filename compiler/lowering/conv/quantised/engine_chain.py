@@ -74,7 +74,7 @@ class ChainVectors:
 def engine_chain(work: Work) -> EngineChain | None:
     """The steps of a convolution whose bytes may differ by one step; None if they would differ by more."""
     call, channels = work.spec, math.prod(work.spec.shape(1)[1:])
-    if work.output.fmt is not Format.INT8 or call.integer("exact") or channels > _MOST_TERMS:
+    if work.output.fmt is not Format.INT8 or call.attrs.get("exact", 1) or channels > _MOST_TERMS:
         return None
     zero, low, high = (call.integer(name) for name in ("y_zero", "low", "high"))
     relu = low > _BYTES.min
