@@ -17,13 +17,6 @@ if TYPE_CHECKING:
 
     from tx8isa.tools.budget import Budget
 
-_RANDOM = (
-    *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
-    *("Multinomial", "Bernoulli", "Dropout"),
-)
-"""Operators whose operands do not determine their result."""
-
-
 _FEW = 65536
 """Elements of an operand that may fix the shape of a result."""
 _PARTS = 8
@@ -33,11 +26,6 @@ index for each axis."""
 
 class FoldingError(Exception):
     """Raised if a node on constants cannot be evaluated; the text says why."""
-
-
-def is_determined(op: str) -> bool:
-    """True if equal operands always give equal results."""
-    return op not in _RANDOM
 
 
 def evaluated(

@@ -16,24 +16,19 @@ import numpy as np
 from compiler.graph import FLOATS, Array, Graph, GraphError, Node
 from compiler.operators import OPERATORS, call_of
 from compiler.operators.expansion.builder import widened
-from compiler.operators.linear.matmul import gemm_sizes
-from compiler.operators.record import Call
 
 _EXACT = 53
 """Bits of the whole numbers that binary64 has, and all their sums."""
 
-_TERMS: dict[str, Callable[[Call], int]] = {
-    "Conv": lambda call: math.prod(call.shape(1)[1:]),
-    "MatMul": lambda call: call.shape(0)[-1],
-    "Gemm": lambda call: gemm_sizes(call)[0][1],
-}
-"""Operators that are sums of products of two operands, and the number of products in a sum."""
-
 
 def multiplications(graph: Graph) -> int:
     """Number of products of numbers that a run computes."""
-    calls = [(node, call_of(graph, node)) for node in graph.nodes if node.op in _TERMS]
-    return sum(graph.tensors[node.outputs[0]].size * _TERMS[node.op](call) for node, call in calls)
+    products = ((node, OPERATORS[node.op].product) for node in graph.nodes)
+    return sum(
+        graph.tensors[node.outputs[0]].size * product.terms(call_of(graph, node))
+        for node, product in products
+        if product is not None
+    )
 
 
 KeptGrids = dict[tuple[int, int], tuple[Array, Array]]
@@ -118,8 +113,9 @@ class HostRun:
         operands: list[Array | None] = [
             self._operand(node, name, values) if name else None for name in node.inputs
         ]
-        if node.op in _TERMS:
-            bits = _bits(_TERMS[node.op](call))
+        product = OPERATORS[node.op].product
+        if product is not None:
+            bits = _bits(product.terms(call))
             for at, name in enumerate(node.inputs[:2]):
                 operands[at] = self._on_grid(node, name, operands[at], bits)
         try:

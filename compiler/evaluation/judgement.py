@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from compiler.graph import Array, Graph, Tensor
+from compiler.operators import OPERATORS
 
 from .reference import quantises, run_reference
 from .tolerance import BYTES, Kind, Tolerance, Verdict, judge
 
 Blame = Literal["program", "format", "both", "quantising"]
-
-_MOVEMENT = ("Reshape", "Flatten", "Transpose", "Concat", "Identity", "Slice", "Pad")
 
 _UNROUNDED = "fp32"
 """The compute type that holds all inputs and constants unchanged."""
@@ -176,4 +175,4 @@ def kind_of(graph: Graph) -> Kind:
     """The kind of tolerances that apply to a graph."""
     if len(graph.nodes) > 1:
         return "model"
-    return "movement" if all(node.op in _MOVEMENT for node in graph.nodes) else "operator"
+    return "movement" if all(OPERATORS[node.op].moves for node in graph.nodes) else "operator"

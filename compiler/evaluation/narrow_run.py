@@ -12,12 +12,12 @@ from collections.abc import Callable, Collection, Mapping
 import numpy as np
 
 from compiler.graph import FLOATS, Array, Graph, Node
+from compiler.operators import OPERATORS
 from compiler.operators.expansion.builder import widened
 from tx8isa.numbers.formats import EXPONENT_BITS, MANTISSA_BITS, Format, widen
 from tx8isa.numbers.rounding import rounded
 
 from .host_run import HostRun, KeptGrids
-from .reference import QUANTISING
 from .storage import within_range
 
 
@@ -87,7 +87,7 @@ class NarrowRun(HostRun):
         return name in self.held
 
     def _rounds(self, node: Node) -> bool:
-        return self._narrows and node.name not in self.precise and node.op not in QUANTISING
+        return self._narrows and node.name not in self.precise and not OPERATORS[node.op].quantised
 
     def _in_format(self, array: Array) -> Array:
         return widened(rounded(array, self.fmt))

@@ -17,11 +17,6 @@ from tx8isa.tools.suggestions import hint
 
 from .storage import STORAGE, within_range
 
-QUANTISING = (
-    *("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"),
-    *("QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger"),
-)
-
 
 def run_reference(
     graph: Graph, inputs: Mapping[str, Array], *, storage: str | None = None
@@ -62,13 +57,13 @@ def run_reference(
 
 def quantises(graph: Graph) -> bool:
     """Whether a graph has operators that compute integers of floats."""
-    return any(node.op in QUANTISING for node in graph.nodes)
+    return any(OPERATORS[node.op].quantised for node in graph.nodes)
 
 
 def _in_binary32(graph: Graph) -> set[str]:
     """Inputs that are quantised, and constants that quantised operators alone read."""
-    read = {name for node in graph.nodes if node.op in QUANTISING for name in node.inputs}
-    others = {name for node in graph.nodes if node.op not in QUANTISING for name in node.inputs}
+    read = {name for node in graph.nodes if OPERATORS[node.op].quantised for name in node.inputs}
+    others = {name for node in graph.nodes if not OPERATORS[node.op].quantised for name in node.inputs}
     return {name for name in read if name not in others or name not in graph.constants}
 
 

@@ -8,17 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from compiler.graph import Array, Graph, Node
-from compiler.operators import call_of
+from compiler.operators import OPERATORS, call_of
+from compiler.operators.boxes.forms import elementwise
+from compiler.operators.record import Law, Operator
 from compiler.rewrite.affine import per_channel
-from compiler.rewrite.engine import RESHAPES
 
-PRODUCTS = ("Conv", "MatMul", "Gemm")
-JOINS = ("Add", "Sum")
-_LIMITS = ("Relu", "Clip")
-MOVES = (*RESHAPES, "Transpose", "Slice", "Gather", "MaxPool")
-"""Operators whose results are elements of their first operand."""
-_MEANS = ("AveragePool", "GlobalAveragePool")
-"""Operators that compute in floats; their operand may be a sum of bytes."""
 _CONV_RANK = 4
 _MATRIX_RANK = 2
 
@@ -47,7 +41,7 @@ class Places:
     def candidates(self) -> dict[str, Node]:
         """The nodes that can compute with bytes: products with known weights, and sums between them."""
         products = {node.name for node in self.graph.nodes if self.weights(node) is not None}
-        joins = {node.name for node in self.graph.nodes if node.op in JOINS and self._joins(node)}
+        joins = {node.name for node in self.graph.nodes if self._joins(node)}
         tails = {node.name for name in products for node in self.tail(self.node(name))}
         joins -= tails
         while True:
@@ -68,22 +62,25 @@ class Places:
 
     def weights(self, node: Node) -> KnownFloats | None:
         """Return the known weights of a product that can compute with bytes; None for other nodes."""
-        if node.op not in PRODUCTS or self.graph.tensors[node.outputs[0]].dtype != "float32":
+        record = OPERATORS[node.op]
+        if record.product is None or self.graph.tensors[node.outputs[0]].dtype != "float32":
             return None
         values = self.graph.constants.get(node.inputs[1])
         if values is None or node.inputs[0] in self.graph.constants or node.name in self.excluded:
             return None
-        if node.op == "Conv":
+        if record.window is not None:
             return KnownFloats(values, 0) if values.ndim <= _CONV_RANK else None
         if values.ndim != _MATRIX_RANK or len(self.graph.tensors[node.inputs[0]].shape) < _MATRIX_RANK:
             return None
-        return KnownFloats(values, 1) if node.op == "MatMul" else self._gemm_weights(node, values)
+        return self._columns(node, values, record)
 
-    def _gemm_weights(self, node: Node, values: Array) -> KnownFloats | None:
-        """Return the weights of a Gemm without factors, whose addend is a known vector."""
+    def _columns(self, node: Node, values: Array, record: Operator) -> KnownFloats | None:
+        """Return the weights of a matrix product without factors, whose addend is a known vector."""
         call = call_of(self.graph, node)
-        plain = call.number("alpha") == call.number("beta") == 1.0 and not call.integer("transA")
-        axis = 0 if call.integer("transB") else 1
+        factors = {call.number(item.name) for item in record.attributes if item.factor}
+        plain = factors <= {1.0} and not call.attrs.get("transA")
+        assert record.product is not None
+        axis = record.product.columns(call)
         known = not call.has(2) or (call.values[2] is not None and call.shape(2) == (values.shape[axis],))
         return KnownFloats(values, axis) if plain and known else None
 
@@ -91,8 +88,9 @@ class Places:
         """Return True for a sum of float32 values that are all computed."""
         computed = [name for name in node.inputs if name not in self.graph.constants]
         shapes = {self.graph.tensors[name].shape for name in (*node.inputs, *node.outputs)}
+        is_sum = Law.SUM in OPERATORS[node.op].laws
         is_single = self.graph.tensors[node.outputs[0]].dtype == "float32"
-        return is_single and len(computed) == len(node.inputs) > 1 and len(shapes) == 1
+        return is_sum and is_single and len(computed) == len(node.inputs) > 1 and len(shapes) == 1
 
     def _between(self, node: Node, found: Collection[str]) -> bool:
         """Return True for a sum of results of nodes in ``found`` that one of them, or a pool, reads."""
@@ -102,14 +100,14 @@ class Places:
 
     def _is_averaged(self, node: Node) -> bool:
         """Return True if a pool averages a sum. As bytes the sum can be a stage of the stack before."""
-        return any(user.op in _MEANS for user in self._users[self.result(node)])
+        return any(_averages(user) for user in self._users[self.result(node)])
 
     def _is_read(self, name: str, found: Collection[str]) -> bool:
         """Return True if a node in ``found`` reads a value, or elements of it."""
         for user in self._users[name]:
             if user.name in found and name in self.operands(user):
                 return True
-            moved = name in self.moved(user) or (user.op in _LIMITS and user.name not in found)
+            moved = name in self.moved(user) or (OPERATORS[user.op].limits and user.name not in found)
             if moved and self._is_read(user.outputs[0], found):
                 return True
         return False
@@ -117,14 +115,13 @@ class Places:
     def source(self, name: str) -> Node | None:
         """Return the product or sum that a value comes from, perhaps limited or moved."""
         node = self._producers.get(name)
-        while node is not None and node.op not in (*PRODUCTS, *JOINS):
-            is_limited = node.op in _LIMITS
-            if not is_limited and not self.moved(node):
+        while node is not None and not _computes(node):
+            if not OPERATORS[node.op].limits and not self.moved(node):
                 return None
             node = self._producers.get(node.inputs[0])
-        if node is not None and node.op in JOINS and (product := self._shifted_product(node)) is not None:
-            return product
-        return node
+        if node is None or Law.SUM not in OPERATORS[node.op].laws:
+            return node
+        return self._shifted_product(node) or node
 
     def _shifted_product(self, node: Node) -> Node | None:
         """Return the matrix product to which a node adds a known vector."""
@@ -136,7 +133,7 @@ class Places:
 
     def operands(self, node: Node) -> tuple[str, ...]:
         """Return the values of a candidate that are bytes when it computes with bytes."""
-        return (node.inputs[0],) if node.op in PRODUCTS else tuple(dict.fromkeys(node.inputs))
+        return (node.inputs[0],) if OPERATORS[node.op].product else tuple(dict.fromkeys(node.inputs))
 
     def moved(self, node: Node) -> tuple[str, ...]:
         """Return the values whose elements a node moves; none for a node that computes."""
@@ -144,7 +141,7 @@ class Places:
             return ()
         if node.op == "Concat":
             return () if any(name in self.graph.constants for name in node.inputs) else node.inputs
-        return node.inputs[:1] if node.op in MOVES else ()
+        return node.inputs[:1] if OPERATORS[node.op].keeps_elements else ()
 
     def tail(self, node: Node) -> list[Node]:
         """Return the nodes that one phase computes with a candidate: an added vector, then limits."""
@@ -152,7 +149,8 @@ class Places:
         value = node.outputs[0]
         while (user := self._sole_user(value)) is not None:
             is_vector = not found and node.op == "MatMul" and self._adds_vector(user, value)
-            if not is_vector and (user.op not in _LIMITS or user.inputs[0] != value or self._computed(user)):
+            limits = OPERATORS[user.op].limits and user.inputs[0] == value and not self._computed(user)
+            if not is_vector and not limits:
                 break
             found.append(user)
             value = user.outputs[0]
@@ -193,7 +191,7 @@ class Places:
         """
         nodes = [self.candidates[name] for name in chosen]
         found = {name for node in nodes for name in self.operands(node)}
-        found |= {self.result(node) for node in nodes if node.op in JOINS and self._is_averaged(node)}
+        found |= {self.result(node) for node in nodes if self._joins(node) and self._is_averaged(node)}
         homes = {name: name for name in found}
         for node in reversed(self.graph.nodes):
             if node.outputs[0] in found:
@@ -215,6 +213,17 @@ class Places:
     def readers(self, name: str) -> Iterator[Node]:
         """Yield the nodes that read a value."""
         return iter(self._users[name])
+
+
+def _computes(node: Node) -> bool:
+    """Return True for a product and a sum."""
+    return OPERATORS[node.op].product is not None or Law.SUM in OPERATORS[node.op].laws
+
+
+def _averages(node: Node) -> bool:
+    """Return True for an operator that makes numbers of several elements of its operand, in their scale."""
+    record = OPERATORS[node.op]
+    return record.laws & ~Law.RISING == Law.HOMOGENEOUS and record.needs is not elementwise
 
 
 def _home(homes: dict[str, str], name: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from compiler.evaluation.host_run import HostRun, KeptGrids
 from compiler.graph import Graph, GraphError, Node
-from compiler.operators import call_of
+from compiler.operators import OPERATORS, call_of
 from compiler.passes.rewrite import simplified
 from compiler.rewrite import RewrittenGraph
 from compiler.rewrite.quantised import QUANTISED, TABLES
@@ -16,7 +16,7 @@ from compiler.rewrite.quantised import QUANTISED, TABLES
 from .formats import FLOAT
 from .insertion import Insertion
 from .metric import Outputs, joined
-from .places import PRODUCTS, Places
+from .places import Places
 from .ranges.calibration import ByteScale, Settings, byte_scale, range_chooser
 from .ranges.observation import Channels, Progress, observed
 from .ranges.samples import Samples
@@ -39,10 +39,10 @@ class Quantiser:
         self.samples, self.settings = samples, settings
         self.source = _scaled(simplified(graph), samples, settings, progress)
         places = Places(self.source)
-        if not any(node.op in PRODUCTS for node in places.candidates.values()):
+        if not any(OPERATORS[node.op].product for node in places.candidates.values()):
             wanted = "a convolution or matrix product of float32 with known weights"
             raise GraphError([f"{graph.name} has nothing to quantise: no node is {wanted}"])
-        products = [node for node in places.candidates.values() if node.op in PRODUCTS]
+        products = [node for node in places.candidates.values() if OPERATORS[node.op].product]
         values = places.values(places.candidates)
         channels = {_channels(self.source, node) for node in products}
         self._seen = observed(self.source, samples, values, channels, progress)
@@ -100,7 +100,13 @@ class Quantiser:
         graph = self.graph(dict.fromkeys(places.candidates, "int8"))
         for table in TABLES:
             graph = RewrittenGraph(graph).run(table)
-        return {node.name for node in graph.nodes if node.op in PRODUCTS and node.name in places.candidates}
+        return {
+            node.name
+            for node in graph.nodes
+            if node.name in places.candidates
+            and OPERATORS[node.op].product is not None
+            and graph.tensors[node.inputs[0]].is_float
+        }
 
     def _scales(self, homes: Mapping[str, str]) -> dict[str, ByteScale]:
         """Return the scales of values; values of one home share the range that holds them all."""
@@ -117,7 +123,7 @@ class Quantiser:
         made = byte_weights(known)
         if not self.settings.correct_bias:
             return made
-        groups = call_of(self.source, node).integer("group") if node.op == "Conv" else 1
+        groups = call_of(self.source, node).integer("group") if OPERATORS[node.op].window else 1
         missing = mean_error(known, made, self._seen.mean(*_channels(self.source, node)), groups)
         return replace(made, missing=missing)
 
@@ -125,7 +131,7 @@ class Quantiser:
 def _channels(graph: Graph, node: Node) -> Channels:
     """Return the operand of a product, and the axis of its channels."""
     rank = len(graph.tensors[node.inputs[0]].shape)
-    return node.inputs[0], 1 if node.op == "Conv" else rank - 1
+    return node.inputs[0], 1 if OPERATORS[node.op].window else rank - 1
 
 
 def _scaled(graph: Graph, samples: Samples, settings: Settings, progress: Progress) -> Graph:

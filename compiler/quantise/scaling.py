@@ -12,14 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from compiler.graph import Array, Graph, Node
-from compiler.operators import call_of
+from compiler.operators import OPERATORS, call_of
+from compiler.operators.record import Law
 
 from .places import Places
 from .ranges.observation import Channels
 
-_NORMS = ("LayerNormalization", "RMSNormalization")
-_HOMOGENEOUS = ("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool", "Identity")
-"""Operators that commute with a factor above zero per channel."""
 _SWEEPS = 3
 _MOST = 1024.0
 """The largest factor: beyond it a channel that hardly has values would leave the range of fp16."""
@@ -99,7 +97,7 @@ class Scaling:
 
     def _makers(self, node: Node) -> tuple[ScaledOperand, ...]:
         """Return the constants that can absorb a factor per channel of a node's result."""
-        if node.op in _NORMS:
+        if OPERATORS[node.op].normalization is not None:
             known = [name in self.graph.constants for name in node.inputs[1:] if name]
             flat = all(len(self.graph.tensors[name].shape) == 1 for name in node.inputs[1:] if name)
             last = flat and call_of(self.graph, node).integer("axis") in (
@@ -132,17 +130,17 @@ class Scaling:
         value = (self._places.vector(node) or node).outputs[0]
         while value not in self._places.outputs:
             users = list(self._places.readers(value))
-            if len(users) != 1 or users[0].op not in _HOMOGENEOUS:
+            if len(users) != 1 or Law.HOMOGENEOUS not in OPERATORS[users[0].op].laws:
                 break
             value = users[0].outputs[0]
-        return value, 1 if node.op == "Conv" else len(self.graph.tensors[value].shape) - 1
+        return value, 1 if OPERATORS[node.op].window else len(self.graph.tensors[value].shape) - 1
 
     def _reader(self, node: Node, value: str, axis: int) -> ScaledOperand | None:
         """Return the weights that read the channels of a value; None if a node reads them in another way."""
         weights = self._places.weights(node)
         if weights is None or node.inputs[0] != value or value in node.inputs[1:]:
             return None
-        if node.op != "Conv":
+        if OPERATORS[node.op].multiplies_matrices:
             rank = len(self.graph.tensors[value].shape)
             return ScaledOperand(node.name, 1, 1 - weights.axis) if axis == rank - 1 else None
         channels, groups = self.graph.tensors[value].shape[1], call_of(self.graph, node).integer("group")

@@ -69,9 +69,9 @@ class RewrittenGraph:
     # --- what a rewrite asks -----------------------------------------------------------------------------
 
     def producer(self, name: str, *ops: str) -> Node | None:
-        """Return the node that computes a value, if it has one of these operators."""
+        """Return the node that computes a value, if it has one of these operators; without them any node."""
         node = self._producers.get(name)
-        return node if node is not None and node.op in ops else None
+        return node if node is not None and (not ops or node.op in ops) else None
 
     def sole_producer(self, name: str, *ops: str, uses: int = 1) -> Node | None:
         """Return the node of :meth:`producer` if the value has ``uses`` uses and is not a graph output."""

@@ -41,6 +41,21 @@ class FieldCall:
 
 
 Rule = Callable[..., Elements]
+"""Computes a call from elements: its arguments are the :class:`FieldCall` and the operands."""
+RULES: dict[str, Rule] = {}
+OF_TRUTH: set[str] = set()
+"""Operators that take truth values that follow from elements."""
+
+
+def means(*ops: str, of_truth: bool = False) -> Callable[[Rule], Rule]:
+    """Decorator that registers what operators mean; ``of_truth``: they take truth values of elements."""
+
+    def register(rule: Rule) -> Rule:
+        RULES.update(dict.fromkeys(ops, rule))
+        OF_TRUTH.update(ops if of_truth else ())
+        return rule
+
+    return register
 
 
 def _aligned(a: Elements, b: Elements) -> tuple[Elements, Elements]:
@@ -53,11 +68,13 @@ def _binary(function: Callable[[PrimeField, Elements, Elements], Elements]) -> R
     return lambda work, *operands: reduce(lambda a, b: function(work.field, *_aligned(a, b)), operands)
 
 
+@means("MatMul")
 def _matmul(work: FieldCall, a: Elements, b: Elements) -> Elements:
     a, b = _aligned(a, b)
     return work.field.product(a, b)
 
 
+@means("Gemm")
 def _gemm(work: FieldCall, a: Elements, b: Elements, c: Elements | None = None) -> Elements:
     gemm_sizes(work.call)
     a = a.swapaxes(1, 2) if work.call.integer("transA") else a
@@ -80,6 +97,7 @@ def _windows(window: Window, x: Elements, outside: float) -> Elements:
     return np.stack(taps, 2).reshape(x.shape[0], x.shape[1], x.shape[2], len(taps), *taps[0].shape[2:])
 
 
+@means("Conv")
 def _conv(work: FieldCall, x: Elements, w: Elements, b: Elements | None = None) -> Elements:
     window, group = conv_window(work.call), work.call.integer("group")
     residues, maps, size = w.shape[0], w.shape[1], int(np.prod(window.output))
@@ -91,10 +109,12 @@ def _conv(work: FieldCall, x: Elements, w: Elements, b: Elements | None = None) 
     return work.field.add(found, b.reshape(b.shape[0], 1, -1, *(1,) * len(window.output)))
 
 
+@means("MaxPool")
 def _max_pool(work: FieldCall, x: Elements) -> Elements:
     return work.field.extreme(_windows(pool_window(work.call), x, -np.inf), 3)[:, :, :, 0]
 
 
+@means("AveragePool")
 def _average_pool(work: FieldCall, x: Elements) -> Elements:
     window = pool_window(work.call)
     total = work.field.reduced(_windows(window, x, 0.0).sum(axis=3))
@@ -102,6 +122,7 @@ def _average_pool(work: FieldCall, x: Elements) -> Elements:
     return work.field.multiply(total, work.field.inverse(counts))
 
 
+@means("GlobalAveragePool")
 def _global_average(work: FieldCall, x: Elements) -> Elements:
     axes = tuple(range(2, x.ndim - 1))
     return _mean(work.field, x, axes)
@@ -130,6 +151,7 @@ def _reduction(kind: str) -> Rule:
     return rule
 
 
+@means("RunningSum")
 def _running_sum(work: FieldCall, x: Elements) -> Elements:
     axis, reverse = work.call.integer("axis") % (x.ndim - 1) + 1, bool(work.call.integer("reverse"))
     lanes = np.moveaxis(np.flip(x, axis) if reverse else x, axis, 0)
@@ -141,6 +163,7 @@ def _running_sum(work: FieldCall, x: Elements) -> Elements:
     return np.flip(found, axis) if reverse else found
 
 
+@means("Softmax")
 def _softmax(work: FieldCall, x: Elements) -> Elements:
     axis = work.call.integer("axis") % (x.ndim - 1)
     return _softened(work.field, x, axis)
@@ -152,6 +175,7 @@ def _softened(field: PrimeField, x: Elements, axis: int) -> Elements:
     return field.multiply(powers, field.inverse(field.sum(powers, (axis,))))
 
 
+@means("LayerNormalization")
 def _layer_norm(work: FieldCall, x: Elements, scale: Elements, shift: Elements | None = None) -> Elements:
     field, rank = work.field, x.ndim - 1
     axes = tuple(range(work.call.integer("axis") % rank, rank))
@@ -160,6 +184,7 @@ def _layer_norm(work: FieldCall, x: Elements, scale: Elements, shift: Elements |
     return found if shift is None else field.add(*_aligned(found, shift))
 
 
+@means("RMSNormalization")
 def _rms_norm(work: FieldCall, x: Elements, scale: Elements) -> Elements:
     rank = x.ndim - 1
     return _standardized(work, x, tuple(range(work.call.integer("axis") % rank, rank)), scale)
@@ -178,6 +203,7 @@ def _standardized(work: FieldCall, x: Elements, axes: Sequence[int], scale: Elem
     return field.multiply(*_aligned(found, scale))
 
 
+@means("NormalizedGroups")
 def _group_norm(work: FieldCall, x: Elements, scale: Elements, shift: Elements) -> Elements:
     """Groups of channels, and all positions of an image, less their mean over the root of their variance."""
     field, groups = work.field, work.call.integer("groups")
@@ -195,6 +221,7 @@ def _scaled_and_shifted(field: PrimeField, x: Elements, scale: Elements, shift: 
     return field.add(field.multiply(x, columns[0]), columns[1])
 
 
+@means("BatchNormalization")
 def _batch_norm(work: FieldCall, x: Elements, *parameters: Elements) -> Elements:
     """Channels less their mean over the root of their variance, which are operands."""
     field, (scale, shift, mean, variance) = work.field, parameters[:4]
@@ -211,6 +238,7 @@ def _viewed(work: FieldCall, index: int, x: Elements) -> Elements:
     return x.reshape(x.shape[0], -1)[:, places]
 
 
+@means("FusedAttention")
 def _attention(work: FieldCall, *operands: Elements | None) -> Elements:
     field, call = work.field, work.call
     if call.number("softcap") or call.integer("zero_rows"):
@@ -229,10 +257,12 @@ def _attention(work: FieldCall, *operands: Elements | None) -> Elements:
     return found.transpose(0, *(axis + 1 for axis in result_order(call)))
 
 
+@means("Relu")
 def _relu(work: FieldCall, x: Elements) -> Elements:
     return work.field.larger(x, work.like(0.0, x))
 
 
+@means("Where", of_truth=True)
 def _where(work: FieldCall, condition: Any, a: Elements, b: Elements) -> Elements:
     """``condition`` holds truth values, or elements that are 1 or 0."""
     chosen = work.field.truth(condition) if condition.dtype.kind == "f" else condition[None]
@@ -245,6 +275,7 @@ def _relation(name: str) -> Rule:
     return lambda work, a, b: work.field.holds(name, *_aligned(a, b))
 
 
+@means("Cast", of_truth=True)
 def _cast(work: FieldCall, x: Any) -> Elements:
     """Cast to another format, which changes no float; truth values become 1 and 0."""
     if x.dtype.kind != "f":
@@ -256,39 +287,20 @@ def _cast(work: FieldCall, x: Any) -> Elements:
 
 _FLOAT_TYPES = (1, 10, 16)
 """ONNX's numbers of float32, float16 and bfloat16."""
-TRUTH = ("Where", "Cast")
-"""Operators that take truth values that follow from elements."""
-RULES: dict[str, Rule] = {
-    "Where": _where,
-    "Cast": _cast,
-    "Equal": _relation("eq"),
-    "Greater": _relation("gt"),
-    "GreaterOrEqual": _relation("ge"),
-    "Less": _relation("lt"),
-    "LessOrEqual": _relation("le"),
-    "Add": _binary(PrimeField.add),
-    "Sum": _binary(PrimeField.add),
-    "Sub": _binary(PrimeField.subtract),
-    "Mul": _binary(PrimeField.multiply),
-    "Div": _binary(lambda field, a, b: field.multiply(a, field.inverse(b))),
-    "Max": _binary(PrimeField.larger),
-    "Min": _binary(lambda field, a, b: field.larger(a, b, -1)),
-    "Neg": lambda work, x: -x,
-    "Relu": _relu,
-    "MatMul": _matmul,
-    "Gemm": _gemm,
-    "Conv": _conv,
-    "MaxPool": _max_pool,
-    "AveragePool": _average_pool,
-    "GlobalAveragePool": _global_average,
-    "ReduceSum": _reduction("sum"),
-    "ReduceMean": _reduction("mean"),
-    "ReduceMax": _reduction("max"),
-    "RunningSum": _running_sum,
-    "Softmax": _softmax,
-    "LayerNormalization": _layer_norm,
-    "RMSNormalization": _rms_norm,
-    "NormalizedGroups": _group_norm,
-    "BatchNormalization": _batch_norm,
-    "FusedAttention": _attention,
-}
+
+
+means("Equal")(_relation("eq"))
+means("Greater")(_relation("gt"))
+means("GreaterOrEqual")(_relation("ge"))
+means("Less")(_relation("lt"))
+means("LessOrEqual")(_relation("le"))
+means("Add", "Sum")(_binary(PrimeField.add))
+means("Sub")(_binary(PrimeField.subtract))
+means("Mul")(_binary(PrimeField.multiply))
+means("Div")(_binary(lambda field, a, b: field.multiply(a, field.inverse(b))))
+means("Max")(_binary(PrimeField.larger))
+means("Min")(_binary(lambda field, a, b: field.larger(a, b, -1)))
+means("Neg")(lambda work, x: -x)
+means("ReduceSum")(_reduction("sum"))
+means("ReduceMean")(_reduction("mean"))
+means("ReduceMax")(_reduction("max"))

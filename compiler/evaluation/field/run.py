@@ -16,7 +16,7 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.prime_field import Elements, PrimeField
 from tx8isa.numbers.rounding import rounded
 
-from .rules import RULES, TRUTH, FieldCall, NotFollowed
+from .rules import OF_TRUTH, RULES, FieldCall, NotFollowed
 from .twin import row_scales
 
 Recipe = Callable[[Graph, Node, list[Elements | None]], Elements]
@@ -81,7 +81,7 @@ class FieldGraph:
             raise NotFollowed("it reads integers that were made of floats")
         floats = [at for at in given if self.graph.tensors[node.inputs[at]].is_float]
         made = [at for at in given if at not in floats and operands[at].dtype.kind == "f"]
-        if made and node.op not in TRUTH:
+        if made and node.op not in OF_TRUTH:
             raise NotFollowed("it reads truth values that were made of floats")
         if not floats and not made:
             return [self._of_numbers(found) for found in OPERATORS[node.op].reference(call, *operands)]

@@ -15,22 +15,21 @@ import numpy as np
 
 from compiler.graph import FLOATS, Array, AttrValue, Graph, Node
 from compiler.operators import OPERATORS, call_of
-from compiler.operators.norms.normalization import normalized_axes
 from tx8isa.numbers.formats import MANTISSA_BITS, Format
 
 _LARGEST = 2.0**12
 """Constants with larger numbers are masks."""
 _BITS = 8
 """Most digits of a constant: sums of a thousand products with shifts still have all digits in FP32."""
-_NORMALIZATIONS = ("LayerNormalization", "RMSNormalization")
-"""Operators whose scales and shifts lowerings multiply into weights."""
 
 
 def twin_of(graph: Graph, compute: Format) -> Graph:
     """The graph with short constants, and with powers of two as factors; ``compute`` is its format."""
     bits = min(_BITS, MANTISSA_BITS[Format.TF32 if compute is Format.FP32 else compute])
     scales = row_scales(graph)
-    shifts = {node.inputs[2] for node in graph.nodes if node.op in _NORMALIZATIONS and len(node.inputs) > 2}
+    shifts = {
+        node.inputs[2] for node in graph.nodes if OPERATORS[node.op].normalization and len(node.inputs) > 2
+    }
     constants = {}
     for name, array in graph.constants.items():
         if name in scales:
@@ -44,12 +43,15 @@ def twin_of(graph: Graph, compute: Format) -> Graph:
 
 
 def row_scales(graph: Graph) -> dict[str, int]:
-    """The constants that scale normalized rows, with the length of these."""
+    """Constants that scale normalized rows, which weights may take over, with the length of a row."""
     found = dict[str, int]()
     for node in graph.nodes:
-        if node.op in _NORMALIZATIONS and node.inputs[1] in graph.constants:
+        normalization = OPERATORS[node.op].normalization
+        if normalization is not None and node.inputs[1] in graph.constants:
             shape = graph.tensors[node.inputs[0]].shape
-            found[node.inputs[1]] = math.prod(shape[axis] for axis in normalized_axes(call_of(graph, node)))
+            found[node.inputs[1]] = math.prod(
+                shape[axis] for axis in normalization.axes(call_of(graph, node))
+            )
     return found
 
 

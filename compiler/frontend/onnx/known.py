@@ -7,7 +7,7 @@ import math
 import numpy as np
 from onnx import NodeProto, defs
 
-from compiler.evaluation.folding import FoldingError, evaluated, is_determined
+from compiler.evaluation.folding import FoldingError, evaluated
 from compiler.evaluation.infer import infer_node
 from compiler.graph import NEWEST_OPSET, Array, GraphError, Node
 from compiler.operators import OPERATORS
@@ -23,6 +23,11 @@ _BY_RECORD = ("GatherElements",)
 _MOVES = ("Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Concat", "Split", "Slice", "Cast")
 """Operators that ONNX's evaluator computes on constants of any size without a copy in binary64."""
 
+_RANDOM = (
+    *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
+    *("Multinomial", "Bernoulli", "Dropout"),
+)
+"""Operators whose operands do not determine their result."""
 _KEPT = ("int8", "uint8", "int32")
 """Types of constants that a DequantizeLinear turns into floats when the graph is compiled."""
 
@@ -43,7 +48,7 @@ def known_results(graph: PartialGraph, node: NodeProto) -> list[Array] | None:
         return [_constant(graph, node)]
     operands = [graph.constants.get(name) if name else None for name in node.input]
     given = zip(node.input, operands, strict=True)
-    if not is_determined(op) or any(name and array is None for name, array in given):
+    if op in _RANDOM or any(name and array is None for name, array in given):
         return None
     if (
         op == "DequantizeLinear" and graph.tensors[node.input[0]].dtype in _KEPT

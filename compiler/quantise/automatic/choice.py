@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from compiler.evaluation.reference import QUANTISING
+from compiler.evaluation.reference import quantises
 from compiler.graph import Graph, GraphError
+from compiler.operators import OPERATORS
 from compiler.quantise.cycles import CyclesOf
 from compiler.quantise.formats import (
     FLOAT,
@@ -19,7 +20,7 @@ from compiler.quantise.formats import (
 )
 from compiler.quantise.metric import Metric, Outputs
 from compiler.quantise.mixed import FormatSearch
-from compiler.quantise.places import PRODUCTS, Places
+from compiler.quantise.places import Places
 from compiler.quantise.quantise import Goal, Quantised, quantise
 from compiler.quantise.ranges.calibration import Settings
 from compiler.quantise.ranges.observation import Progress, silent
@@ -111,8 +112,7 @@ class _Comparison:
     def bytes(self) -> None:
         """Try bytes; do nothing if no product can compute with them, or all exceed the limit."""
         known = Places(self._source).candidates.values()
-        is_quantised = any(node.op in QUANTISING for node in self._graph.nodes)
-        if is_quantised or not any(node.op in PRODUCTS for node in known):
+        if quantises(self._graph) or not any(OPERATORS[node.op].product for node in known):
             return
         goal = replace(self._allowed.goal, max_loss=self._allowed.limit)
         settings, compiled = self._allowed.settings, self._cycles(FLOAT)

@@ -7,20 +7,19 @@ from dataclasses import dataclass, replace
 
 from compiler.evaluation.host_run import HostRun, KeptGrids
 from compiler.evaluation.narrow_run import NarrowRun
-from compiler.evaluation.reference import QUANTISING
+from compiler.evaluation.reference import quantises
 from compiler.evaluation.remarks import wide_or_none
 from compiler.evaluation.storage import compute_format, default_dtype
 from compiler.graph import Graph, Node
+from compiler.operators import OPERATORS
 from compiler.passes.rewrite import simplified
 from compiler.quantise.metric import Outputs
-from compiler.quantise.places import MOVES
 from compiler.quantise.quantise import Chosen
 from compiler.quantise.ranges.observation import Progress, silent
 from compiler.quantise.ranges.samples import Samples
 from compiler.rewrite.norms import large_numbers, small_numbers, statistics
 from tx8isa.numbers.formats import Format
 
-_MOVING = (*MOVES, "Concat", "Identity", "Split", "Expand", "Pad")
 _WIDE = Format.FP32
 
 
@@ -34,7 +33,7 @@ class HeldValues:
 
 def rewritten(graph: Graph) -> Graph:
     """Return the graph whose nodes can have formats: simplified as for compiling, unless it is quantised."""
-    return graph if any(node.op in QUANTISING for node in graph.nodes) else simplified(graph)
+    return graph if quantises(graph) else simplified(graph)
 
 
 def held_wide(graph: Graph, samples: Samples, dtype: str | None, progress: Progress = silent) -> Chosen:
@@ -91,5 +90,11 @@ class FloatNetwork:
 
     def _computes(self, node: Node) -> bool:
         is_float = all(self.source.tensors[name].is_float for name in node.outputs if name)
-        moves = node.op in _MOVING or node.op in QUANTISING
-        return is_float and not moves and node.name not in self.held.nodes | self._always
+        record = OPERATORS[node.op]
+        moves = record.moves or record.keeps_elements
+        return (
+            is_float
+            and not moves
+            and not record.quantised
+            and node.name not in self.held.nodes | self._always
+        )

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from compiler.graph import Array, Node
+from compiler.graph import Node
+from compiler.operators import OPERATORS
+from compiler.operators.expansion.builder import widened
 from compiler.rewrite.engine import RewrittenGraph
 
 from .operands import INT8, Quantisation
-
-_ACTIVATIONS = ("Relu", "Clip")
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class LimitedValue:
 def limited(graph: RewrittenGraph, name: str, how: Quantisation) -> LimitedValue | None:
     """Return the value before activations, and their limits; None if limits are computed."""
     low, high = int(INT8.min), int(INT8.max)
-    while (activation := graph.sole_producer(name, *_ACTIVATIONS)) is not None:
+    while (activation := graph.sole_producer(name)) is not None and OPERATORS[activation.op].limits:
         limits = _limits(graph, activation, how)
         if limits is None:
             return None
@@ -36,16 +36,19 @@ def limited(graph: RewrittenGraph, name: str, how: Quantisation) -> LimitedValue
 
 
 def _limits(graph: RewrittenGraph, node: Node, how: Quantisation) -> tuple[int, int] | None:
-    """Return the bytes that an activation limits its result to; None if they are computed."""
-    given: list[Array | None] = [np.zeros((), np.float32), None]
-    if node.op == "Clip":
-        names = (*node.inputs[1:], "", "")[:2]
-        given = [graph.array(name) if name else None for name in names]
-        if any(name and array is None for name, array in zip(names, given, strict=True)):
-            return None
-    ends = (int(INT8.min), int(INT8.max))
+    """Return the bytes that an activation limits its result to; None if they are computed.
+
+    They are those of its results for the least and the largest of all numbers.
+    """
+    call = graph.call(node)
+    others = call.values[1 : len(node.inputs)]
+    if any(name and array is None for name, array in zip(node.inputs[1:], others, strict=True)):
+        return None
     found = []
-    for end, array in zip(ends, given, strict=True):
-        whole = end if array is None else float(np.rint(np.float32(array.reshape(())) / how.scale)) + how.zero
-        found.append(int(min(max(whole, ends[0]), ends[1])))
+    for infinity in (-np.inf, np.inf):
+        x = np.full((1,) * call.tensor(0).rank, infinity)
+        known = (None if array is None else widened(array) for array in others)
+        (end,) = OPERATORS[node.op].reference(call, x, *known)
+        whole = float(np.rint(np.float32(end.reshape(())) / how.scale)) + how.zero
+        found.append(int(min(max(whole, INT8.min), INT8.max)))
     return found[0], found[1]

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from compiler.graph import Node
+from compiler.operators import OPERATORS
 from compiler.rewrite.engine import RESHAPES, Replacement, Rewrite, RewrittenGraph, replacement
 
 from .operands import dequantised, quantisation_of
 
-_MOVED = (*RESHAPES, "Transpose", "Slice", "Gather", "MaxPool")
-"""Operators whose results are elements of their first operand."""
-
 
 def _moved(graph: RewrittenGraph, node: Node) -> Replacement | None:
     """Bytes are moved instead of floats: the elements keep their scale, so their bytes do not change."""
-    how, inner = quantisation_of(graph, node), graph.producer(node.inputs[0], *_MOVED)
-    x = None if inner is None else dequantised(graph, inner.inputs[0])
-    if inner is None or x is None or x[1] != how or len(inner.outputs) > 1:
+    how, inner = quantisation_of(graph, node), graph.producer(node.inputs[0])
+    if inner is None or not OPERATORS[inner.op].keeps_elements or len(inner.outputs) > 1:
+        return None
+    x = dequantised(graph, inner.inputs[0])
+    if x is None or x[1] != how:
         return None
     build = graph.builder(node)
     return replacement(build, build(inner.op, x[0], *inner.inputs[1:], **dict(inner.attrs)))
