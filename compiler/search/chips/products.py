@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from compiler.graph import AttrValue, Graph, Node, Shape, Tensor
 from compiler.lowering.movement.chips.routes import LinkPrice
 from compiler.lowering.movement.chips.trees import Groups
-from compiler.operators import call_of
+from compiler.operators import OPERATORS, call_of
 from compiler.operators.domains.chips.collectives import ALL_GATHER, ALL_REDUCE, PART, REDUCE_SCATTER
 from tx8isa.cost.rates import ddr_rate
 from tx8isa.machine.description import Machine
@@ -17,12 +17,11 @@ from .rules import ChipParts, DividedAxis, NeedsWhole, constants_divided, with_p
 
 LARGE_SUM = 1 << 20
 """Least bytes of a sum whose rows are divided over chips, which then normalize and add only their own."""
-PRODUCTS = ("MatMul", "Gemm")
 
 
 def weights_of(parts: ChipParts, node: Node) -> str | None:
     """The constant matrix of a product; None for a product of computed values, and for other operators."""
-    if node.op not in PRODUCTS or node.inputs[0] in parts.graph.constants:
+    if not OPERATORS[node.op].multiplies_matrices or node.inputs[0] in parts.graph.constants:
         return None
     weights = node.inputs[1]
     return (

@@ -17,26 +17,6 @@ from compiler.operators import OPERATORS, call_of
 from compiler.operators.boxes.forms import elementwise
 from compiler.operators.domains.chips.collectives import ALL_GATHER, ALL_REDUCE, PART, REDUCE_SCATTER
 from compiler.operators.record import Call
-from compiler.operators.types import axis_from_front
-
-LIKE_PLACES = frozenset(
-    {
-        *("Softmax", "LogSoftmax", "LayerNormalization", "RMSNormalization", "Transpose", "MatMul"),
-        *("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2"),
-        *("ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp", "ArgMax", "ArgMin", "Concat"),
-        *("Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "BatchNormalization"),
-        *("InstanceNormalization", "GroupNormalization", "LpNormalization", "Gemm", "Slice", "Split"),
-        *("Attention", "RotaryEmbedding", "Rotary", "TensorScatter", "ScatterND", "ScatterElements"),
-        *("Gather", "GatherElements", "TopK", "OneHot", "Pow", "Clip", "Mean"),
-    }
-)
-"""Operators, besides those that compute each element by itself, that do the same everywhere on an axis, or
-on some axes (``_same_everywhere``)."""
-
-_COUNT_CHANNELS = ("Conv", "GroupNormalization")
-"""Operators with an attribute that counts groups of channels: only their batch is divided."""
-
-RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 
 _ALONG_AN_AXIS = (ALL_GATHER, REDUCE_SCATTER, PART)
 """Exchanges and parts of another division along an axis, which this division must leave whole."""
@@ -133,19 +113,19 @@ def divided(parts: ChipParts, node: Node) -> Node:
 
     StateToDivide if it would be possible with parts of a state.
     """
-    if node.op in RESHAPES:
+    record = OPERATORS[node.op]
+    if record.reshapes:
         return _reshaped(parts, node)
     if node.op == "Expand":
         return _expanded(parts, node)
     if node.op in (ALL_REDUCE, *_ALONG_AN_AXIS):
         return _exchanged(parts, node)
-    if node.op not in LIKE_PLACES and OPERATORS[node.op].needs is not elementwise:
+    if record.uniform is None and record.needs is not elementwise:
         raise NeedsWhole(f"{node} needs its operands whole")
     call = call_of(parts.graph, node)
     chosen = [_way_of(parts, node, call, number) for number, name in enumerate(node.outputs) if name]
     inputs = chosen[0][1]
-    counted = node.op in _COUNT_CHANNELS and any(way.axis for way, _ in chosen)
-    if counted or any(other[1] != inputs for other in chosen):
+    if any(other[1] != inputs for other in chosen):
         raise NeedsWhole(f"{node} needs its operands whole")
     for name, (way, _) in zip((n for n in node.outputs if n), chosen, strict=True):
         parts.divide(name, way)
@@ -164,34 +144,15 @@ def _way_of(
     parts: ChipParts, node: Node, call: Call, number: int
 ) -> tuple[DividedAxis, dict[int, DividedAxis]]:
     """The division of a result, and those of constant operands."""
-    shape = parts.graph.tensors[node.outputs[number]].shape
+    shape, uniform = parts.graph.tensors[node.outputs[number]].shape, OPERATORS[node.op].uniform
     for repeat in sorted({1, *(parts.repeats.get(name, 1) for name in node.inputs)}):
         for axis, extent in enumerate(shape):
             way = DividedAxis(axis, repeat)
-            if extent and extent % parts.pieces(way) == 0 and _same_everywhere(parts, node, call, axis):
+            if extent and extent % parts.pieces(way) == 0 and (uniform is None or uniform(call, axis)):
                 constants = constants_divided(parts, node, call, number, way)
                 if constants is not None:
                     return way, constants
     raise NeedsWhole(f"{node} needs its operands whole")
-
-
-def _same_everywhere(parts: ChipParts, node: Node, call: Call, axis: int) -> bool:
-    """True if an operator does the same everywhere on an axis of its result.
-
-    False if attributes, indices or positions describe the axis, since they are wrong for a part of it.
-    """
-    rank = len(call.shape(0))
-    if node.op == "Attention":
-        return axis < (2 if rank == 4 else 1)
-    if node.op in ("RotaryEmbedding", "Rotary"):
-        return axis < rank - 1 and not call.attrs.get("view")
-    if node.op in ("TensorScatter", "ScatterElements"):
-        return axis != axis_from_front(call.integer("axis"), rank)
-    if node.op == "ScatterND":
-        return axis >= call.shape(1)[-1]
-    if node.op == "Gather":
-        return parts.axes.get(node.inputs[0]) != axis_from_front(call.integer("axis"), rank)
-    return True
 
 
 def constants_divided(

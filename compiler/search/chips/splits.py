@@ -74,7 +74,7 @@ class _Pieces:
         self.tensors[piece] = Tensor(piece, whole.dtype, shape)
         made = self.replaced.setdefault(node.name, [])
         of_piece = replace(node, name=f"{node.name}.{begin}", outputs=(piece,))
-        if node.op in ("MatMul", "Gemm"):
+        if OPERATORS[node.op].multiplies_matrices:
             made.append(self._product(of_piece, axis, begin, end))
             return
         source, at = self._source(node, axis)

@@ -6,6 +6,8 @@ values, such as its column of the routing.
 
 from __future__ import annotations
 
+import math
+import operator
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +18,8 @@ import numpy as np
 
 from compiler.graph import Box, Graph, Node
 from compiler.operators import OPERATORS, call_of
-from compiler.search.chips.products import PRODUCTS
+from compiler.operators.record import Law
 
-_SUMS = ("Add", "Sum")
-_PIECES = ("Split", "Slice", "Gather")
-"""Operators whose results may be a piece of their operand for each branch."""
 Names = tuple[str, ...]
 """A value of each branch, in the order of the branches."""
 
@@ -50,7 +49,7 @@ def branches_of(graph: Graph) -> dict[str, Branches]:
     inner: set[str] = set()
     found: dict[str, Branches] = {}
     for node in reversed(graph.nodes):
-        if node.op in _SUMS and node.outputs[0] not in inner:
+        if Law.SUM in OPERATORS[node.op].laws and node.outputs[0] not in inner:
             terms = [*search.addends(node.outputs[0], inner)]
             each = search.alike(node.outputs[0], terms) if len(terms) > 1 else None
             if each is not None:
@@ -74,11 +73,16 @@ class _Search:
         """Products with constant weights."""
         for number, node in enumerate(graph.nodes):
             bit = 1 << number
-            if node.op in PRODUCTS and node.inputs[1] in graph.constants:
+            if OPERATORS[node.op].multiplies_matrices and node.inputs[1] in graph.constants:
                 self.weighted |= bit
             above = reduce(or_, (self.above.get(name, 0) for name in node.inputs), bit)
             self.own |= dict.fromkeys(node.outputs, bit)
             self.above |= dict.fromkeys(node.outputs, above)
+
+    def is_piece(self, node: Node) -> bool:
+        """True if a node takes a part of its first operand, as each branch may take another one."""
+        sizes = (self.graph.tensors[names[0]].size for names in (node.outputs, node.inputs) if names)
+        return OPERATORS[node.op].moves and operator.lt(*sizes)
 
     def addends(self, total: str, inner: set[str]) -> Iterator[str]:
         """The addends of a value; the sums in between are recorded."""
@@ -86,7 +90,7 @@ class _Search:
         for name in self.makers[total].inputs:
             maker = self.makers.get(name)
             alone = self.uses[name] == 1 and self.graph.tensors[name].shape == shape
-            if maker is not None and maker.op in _SUMS and alone:
+            if maker is not None and Law.SUM in OPERATORS[maker.op].laws and alone:
                 inner.add(name)
                 yield from self.addends(name, inner)
             else:
@@ -120,7 +124,7 @@ class _Search:
         form: Hashable = name
         if name in self.graph.constants:
             form = self.graph.tensors[name].shape, self.graph.tensors[name].dtype
-        elif maker is not None and maker.op in _PIECES and not self.above.get(maker.inputs[0], 0) & ~shared:
+        elif maker is not None and self.is_piece(maker) and not self.above.get(maker.inputs[0], 0) & ~shared:
             form = maker.op, maker.inputs[0]
         elif maker is not None and not is_shared:
             operands = (self._form(each, shared, known) for each in maker.inputs)
@@ -133,7 +137,7 @@ class _Match:
     """Compares terms that may be alike; _Unlike if they are not."""
 
     def __init__(self, search: _Search, total: str, terms: Names, others: Names) -> None:
-        self.graph, self.makers = search.graph, search.makers
+        self.search, self.graph, self.makers = search, search.graph, search.makers
         self.found = Branches(total, terms, others)
         self._owner: dict[tuple[int, str], Names] = {}
         """By branch and value: the names with which it was compared."""
@@ -174,7 +178,7 @@ class _Match:
         nodes = [self.makers[name] for name in names if name in self.makers]
         if len(nodes) < len(names) or len({node.op for node in nodes}) > 1:
             raise _Unlike
-        if nodes[0].op in _PIECES and len({node.inputs[0] for node in nodes}) == 1:
+        if self.search.is_piece(nodes[0]) and len({node.inputs[0] for node in nodes}) == 1:
             source = nodes[0].inputs[0]
             self.found.pieces.append((names, source, self._axis_of_pieces(names, source)))
             return
@@ -211,12 +215,21 @@ class _Match:
     def _axis_of_pieces(self, names: Names, source: str) -> int:
         """The axis of the source that the pieces divide evenly and completely."""
         shape, sizes = self.graph.tensors[source].shape, {self.graph.tensors[name].size for name in names}
-        op, count = self.makers[names[0]].op, len(names)
+        count = len(names)
         for axis, extent in enumerate(shape):
             step = extent // count
             boxes = [Box.whole(shape).along(axis, at * step, at * step + step) for at in range(count)]
             found = sorted((self._box(name) for name in names), key=lambda box: box.intervals[axis])
-            even = step > 0 and step * count == extent and (step == 1 or op != "Gather")
-            if even and found == boxes and sizes == {boxes[0].size}:
+            even = step > 0 and step * count == extent and found == boxes and sizes == {boxes[0].size}
+            if even and (step == 1 or all(map(self._in_order, names))):
                 return axis
         raise _Unlike
+
+    def _in_order(self, piece: str) -> bool:
+        """True if the elements of a piece are in the order of its source."""
+        node = self.makers[piece]
+        call = call_of(self.graph, node)
+        shape = call.shape(0)
+        places = np.arange(math.prod(shape)).reshape(shape)
+        found = OPERATORS[node.op].reference(call, places, *call.values[1:])[node.outputs.index(piece)]
+        return np.array_equal(found.ravel(), places[self._box(piece).slices].ravel())

@@ -16,21 +16,18 @@ from compiler.graph import Array, Graph, Node, Tensor
 from compiler.operators import OPERATORS
 from compiler.operators.boxes.forms import elementwise
 from compiler.operators.expansion.expander import expand_graph
-from compiler.search.chips.products import PRODUCTS, ChipGroups
-from compiler.search.chips.rules import RESHAPES, ChipParts, NeedsWhole, divided
+from compiler.search.chips.products import ChipGroups
+from compiler.search.chips.rules import ChipParts, NeedsWhole, divided
 from compiler.search.chips.stage import ChipDivision
 
-_MOVES = (*RESHAPES, "Transpose", "Expand", "Identity")
-"""Operators that move or repeat elements."""
-_WRITTEN_OUT = ("Attention", "Einsum", *(name for name in OPERATORS if name.startswith("com.microsoft.")))
-"""Operators that are divided in the form of their expansions."""
+_CONTRACTION = "Einsum"
+"""It is divided as the products that it is made of."""
 
 
 def written_out(graph: Graph) -> Graph:
     """The graph with operators expanded that are divided in the form of their expansions."""
-    if not any(node.op in _WRITTEN_OUT for node in graph.nodes):
-        return graph
-    return expand_graph(graph, _WRITTEN_OUT)
+    gone = {name for name, record in OPERATORS.items() if record.written_out or name == _CONTRACTION}
+    return expand_graph(graph, gone) if any(node.op in gone for node in graph.nodes) else graph
 
 
 class ExchangedParts(ChipParts):
@@ -139,7 +136,7 @@ class Walk:
         if len(operands) > 1:
             size = {name: self.parts.graph.tensors[name].size for name in operands}
             by_size = sorted(operands, key=lambda name: -size[name])
-            yield from ([name] for name in (operands if node.op in PRODUCTS else by_size))
+            yield from ([name] for name in (operands if OPERATORS[node.op].multiplies_matrices else by_size))
 
     def _whole_name(self, name: str) -> str:
         """The name of a value when whole; it need not be gathered yet."""
@@ -163,7 +160,7 @@ class Walk:
         if maker is None and not tensor.is_float:
             raise WholeInput(name)
         whole = self.whole[name] = self._whole_name(name)
-        again = maker is not None and (maker.op in _MOVES or not tensor.is_float or self._of_integers(name))
+        again = maker is not None and (self._repeats(maker) or not tensor.is_float or self._of_integers(name))
         if again and maker is not None:
             inputs = tuple(self.gather(each) if each else each for each in maker.inputs)
             outputs = tuple(f"{whole}.of.{each}" if each and each != name else each for each in maker.outputs)
@@ -174,12 +171,18 @@ class Walk:
             self.nodes.append(self.parts.groups.all_gather(f"{whole}.all_gather", tensor, axis, whole))
         return whole
 
+    def _repeats(self, node: Node) -> bool:
+        """True if a node moves all elements of one operand: a gather before it is no larger."""
+        source, result = (self.parts.graph.tensors[names[0]] for names in (node.inputs, node.outputs))
+        record = OPERATORS[node.op]
+        return record.moves and record.keeps_elements and source.size <= result.size
+
     def _of_integers(self, name: str) -> bool:
         """True if a value in parts is computed from integers, element by element, as masks are."""
         if name not in self.parts.axes or not self.parts.graph.tensors[name].is_float:
             return True
         maker = self.parts.makers.get(name)
-        if maker is None or not (maker.op in _MOVES or OPERATORS[maker.op].needs is elementwise):
+        if maker is None or not (self._repeats(maker) or OPERATORS[maker.op].needs is elementwise):
             return False
         return all(self._of_integers(each) for each in maker.inputs if each)
 
