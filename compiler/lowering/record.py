@@ -234,6 +234,10 @@ class Lowering:
 
     Then it writes only the different elements.
     """
+    stage: bool = False
+    """True if a stack computes it as one of its stages, by rows of windows."""
+    core_reads: bool = False
+    """True if the kernel core reads operands, such as indices, which it finds in DDR alone."""
 
 
 LOWERINGS: dict[str, Lowering] = {}
@@ -253,6 +257,8 @@ def lowering(
     engines: tuple[Engine, ...] = (),
     on_core: OnCore | None = None,
     updates: bool = False,
+    stage: bool = False,
+    core_reads: bool = False,
 ) -> Callable[[Callable[[Kernel, Work], None]], Callable[[Kernel, Work], None]]:
     """Decorator that registers the function as the lowering of these operators.
 
@@ -264,7 +270,8 @@ def lowering(
     def register(function: Callable[[Kernel, Work], None]) -> Callable[[Kernel, Work], None]:
         for op in ops:
             how = (order, check, types, cuts, anchor, blocked, prefetch)
-            _add(Lowering(op, function, *how, takes_fp32, gives_fp32, engines, on_core, updates))
+            which = (takes_fp32, gives_fp32, engines, on_core, updates, stage, core_reads)
+            _add(Lowering(op, function, *how, *which))
         return function
 
     return register

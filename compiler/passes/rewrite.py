@@ -24,12 +24,6 @@ from compiler.rewrite.quantised import PACKED, QUANTISED, TABLES, between_bytes
 from .base import Context, RangedContext
 from .graph_operations import graph_of, put_graph
 
-NEAR = ("Int8Conv", "Int8Sum")
-"""Operators whose results may differ by one step if the graph permits it."""
-
-WRITTEN_OUT = ("Attention", *(name for name in OPERATORS if name.startswith("com.microsoft.")))
-"""Operators whose expansions the rewrites match; they are expanded first."""
-
 
 class RewritePass:
     """Replaces the operations of the module; GraphError for nodes that cannot be compiled."""
@@ -63,8 +57,9 @@ def _without_dead_nodes(graph: Graph) -> Graph:
 def simplified(graph: Graph, applied: list[tuple[str, str]] | None = None) -> Graph:
     """The graph after the rewrites; ``applied`` gets their names and the nodes they were applied to."""
     applied = [] if applied is None else applied
-    if any(node.op in WRITTEN_OUT for node in graph.nodes):
-        graph = expand_graph(graph, WRITTEN_OUT)
+    gone = {name for name, record in OPERATORS.items() if record.written_out}
+    if any(node.op in gone for node in graph.nodes):
+        graph = expand_graph(graph, gone)
     if any(node.op in QUANTISED for node in graph.nodes):
         graph = _of_bytes(graph, applied)
     for table in (REWRITES, LAST):
@@ -93,7 +88,8 @@ def _near(graph: Graph) -> Graph:
         return graph
 
     def allowed(node: Node) -> Node:
-        return replace(node, attrs={**node.attrs, "exact": 0}) if node.op in NEAR else node
+        asks = any(item.name == "exact" for item in OPERATORS[node.op].attributes)
+        return replace(node, attrs={**node.attrs, "exact": 0}) if asks else node
 
     return replace(graph, nodes=tuple(allowed(node) for node in graph.nodes))
 

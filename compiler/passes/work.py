@@ -224,7 +224,7 @@ def _stages_in(members: Sequence[TensorOperation], kind: SequenceKind) -> list[l
     """The members of a group, divided into stages: each operator that can begin a stage does."""
     stages = [[members[0]]]
     for member in members[1:]:
-        if member.op in kind.operators:
+        if kind.begins is not None and kind.begins(member.op):
             stages.append([])
         stages[-1].append(member)
     return stages
@@ -280,10 +280,8 @@ def _is_table(value: SSAValue) -> bool:
     computed matrix.
     """
     operators = {member.op for use in value.uses for member in _readers(use.operation, value)}
-    return "Gather" in operators and operators <= _READERS_OF_TABLES
-
-
-_READERS_OF_TABLES = {"Gather", "MatMul", "Gemm"}
+    others = operators - {"Gather"}
+    return others != operators and all(OPERATORS[op].multiplies_matrices for op in others)
 
 
 def _readers(operation: Operation, value: SSAValue) -> Sequence[TensorOperation]:

@@ -51,6 +51,7 @@ def _check(call: Call) -> str | None:
 @lowering(
     "Conv",
     order=Order.CHANNELS_LAST,
+    stage=True,
     check=_check,
     cuts=conv_cuts,
     anchor=True,
@@ -154,6 +155,7 @@ def _check_int8(call: Call) -> str | None:
 lowering(
     "Int8Conv",
     order=Order.CHANNELS_LAST,
+    stage=True,
     check=_check_int8,
     types=("int8", "int32", *FLOATS),
     cuts=conv_cuts,

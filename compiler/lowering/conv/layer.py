@@ -23,15 +23,14 @@ from compiler.evaluation.sizes import here
 from compiler.lowering.pointwise.epilogue import step_bytes
 from compiler.lowering.pointwise.record import known_number
 from compiler.lowering.record import Step, Work
+from compiler.operators import OPERATORS
+from compiler.operators.record import Law
 from compiler.operators.windows.conv import conv_window
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.limits import LARGEST_KERNEL
 
 from .quantised.int8 import engine_bytes
 from .weights import Groups, groups_of
-
-_EXACT = frozenset({"Relu", "Max", "Min", "Clip", "Abs", "Neg"})
-"""Operators that commute with rounding."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def epilogue_of(work: Work) -> ConvEpilogue:
 
 def is_exact(steps: Sequence[Step]) -> bool:
     """True if steps commute with rounding."""
-    return all(step.op in _EXACT and not _tensors(step) for step in steps)
+    return all(Law.EXACT in OPERATORS[step.op].laws and not _tensors(step) for step in steps)
 
 
 def _tensors(step: Step) -> list[DdrTensor]:
@@ -74,7 +73,7 @@ def _whole_addend(step: Step, result: DdrTensor) -> DdrTensor | None:
     """The tensor of the result's shape that a step adds, if it does nothing else."""
     others = _tensors(step)
     present = sum(tensor is not None for tensor in step.call.inputs)
-    if step.op not in ("Add", "Sum") or present != 2 or len(others) != 1 or len(step.running) != 1:
+    if Law.SUM not in OPERATORS[step.op].laws or present != 2 or len(others) != 1 or len(step.running) != 1:
         return None
     return others[0] if others[0].shape == result.shape else None
 

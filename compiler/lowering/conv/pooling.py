@@ -40,7 +40,8 @@ from compiler.evaluation.sizes import Size, always
 from compiler.graph import FLOATS, Array
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps, step_bytes
 from compiler.lowering.record import Cut, Engine, Work, lowering
-from compiler.operators.record import Call
+from compiler.operators import OPERATORS
+from compiler.operators.record import Call, Law
 from compiler.operators.windows.pool import pool_window
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
@@ -115,6 +116,7 @@ def counts_differ(call: Call) -> bool:
 
 @lowering(
     "MaxPool",
+    stage=True,
     order=Order.CHANNELS_LAST,
     check=_check,
     cuts=_window_cuts,
@@ -147,6 +149,7 @@ def largest_bytes(kernel: Kernel, geometry: Geometry, block: RowBlock, data: Ali
 
 @lowering(
     "AveragePool",
+    stage=True,
     order=Order.CHANNELS_LAST,
     check=_check,
     cuts=_window_cuts,
@@ -255,6 +258,11 @@ class _Factors:
             for index in (i for i, plane in enumerate(widths) if plane == width):
                 place = data.plane(index)
                 Vector(kernel, Format.FP32, lanes.elements).vv("mul", place, place, lanes.base)
+
+
+def pool_instruction(op: str) -> str:
+    """The instruction of a pool: the largest element of a window, which is one of them, or their mean."""
+    return "max" if Law.EXACT in OPERATORS[op].laws else "avg"
 
 
 def pool_slice(kernel: Kernel, name: str, geometry: Geometry, block: RowBlock, data: Aligned) -> Aligned:

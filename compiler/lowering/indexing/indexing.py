@@ -16,7 +16,7 @@ from compiler.codegen.slices.scalar import ScalarCode, offset_of
 from compiler.codegen.slices.tensors import DdrTensor, copy_views, unravel, whole
 from compiler.lowering.movement.movement import convert_tensor
 from compiler.lowering.pointwise.casts import fp32_scratch
-from compiler.lowering.pointwise.integers import ARITHMETIC
+from compiler.lowering.pointwise.integers import extremum, two_operands
 from compiler.lowering.record import EVERY_TYPE, Engine, Work, always, lowering
 from compiler.operators.record import Call
 from compiler.operators.types import axis_from_front
@@ -36,7 +36,7 @@ def _takes_short_rows(call: Call) -> bool:
     return _rows_of(call).elements < FEWEST_ELEMENTS
 
 
-@lowering("Gather", types=EVERY_TYPE, engines=(Engine.DMA,), on_core=_takes_short_rows)
+@lowering("Gather", types=EVERY_TYPE, engines=(Engine.DMA,), on_core=_takes_short_rows, core_reads=True)
 def gather(kernel: Kernel, work: Work) -> None:
     """Slices of the data along one axis, in the order of the indices."""
     data, indices, target = work.input(0), work.input(1), work.output
@@ -58,7 +58,7 @@ def gather(kernel: Kernel, work: Work) -> None:
         core.store(target, number, core.load(data, place))
 
 
-@lowering("GatherElements", types=EVERY_TYPE, on_core=always)
+@lowering("GatherElements", types=EVERY_TYPE, on_core=always, core_reads=True)
 def gather_elements(kernel: Kernel, work: Work) -> None:
     """Every element of the result has an index of its own."""
     data, indices, target = work.input(0), work.input(1), work.output
@@ -81,7 +81,7 @@ def _takes_short_slices(call: Call) -> bool:
     return _slice_size(call) < FEWEST_ELEMENTS
 
 
-@lowering("GatherND", types=EVERY_TYPE, engines=(Engine.DMA,), on_core=_takes_short_slices)
+@lowering("GatherND", types=EVERY_TYPE, engines=(Engine.DMA,), on_core=_takes_short_slices, core_reads=True)
 def gather_nd(kernel: Kernel, work: Work) -> None:
     """Slices of the data; each row of indices gives the position of one."""
     data, indices, target = work.input(0), work.input(1), work.output
@@ -113,7 +113,13 @@ def _indexed_element(core: ScalarCode, indices: DdrTensor, row: Value, data: Ddr
     return Variable(place, 0, data.size - 1)
 
 
-_SCATTER_OPERATORS = {"add": "Add", "mul": "Mul", "max": "Max", "min": "Min"}
+_REDUCTIONS = {
+    "add": two_operands("add"),
+    "mul": two_operands("mul"),
+    "max": extremum("bge"),
+    "min": extremum("ble"),
+}
+"""Code for integers by the attribute ``reduction``."""
 
 
 def _scatter(core: ScalarCode, work: Work, place: Value, update: str) -> None:
@@ -127,7 +133,7 @@ def _scatter(core: ScalarCode, work: Work, place: Value, update: str) -> None:
             core.emit(f"f{reduction}.s", "ft0", "ft0", "ft1")
             core.emit("fmv.x.w", update, "ft0")
         else:
-            update = ARITHMETIC[_SCATTER_OPERATORS[reduction]](core, [before, update])
+            update = _REDUCTIONS[reduction](core, [before, update])
     core.store(work.output, place, update)
 
 
@@ -155,7 +161,7 @@ def _in_core_format(kernel: Kernel, work: Work, lower: Callable[[Kernel, Work], 
     convert_tensor(kernel, result, work.output)
 
 
-@lowering("ScatterElements", types=EVERY_TYPE, on_core=always, updates=True)
+@lowering("ScatterElements", types=EVERY_TYPE, on_core=always, updates=True, core_reads=True)
 def scatter_elements(kernel: Kernel, work: Work) -> None:
     """A copy, then the updates in their order, because several may have the same index."""
     _in_core_format(kernel, work, _scatter_elements)
@@ -177,7 +183,14 @@ def _updates_elements(call: Call) -> bool:
     return _slice_size(call) < FEWEST_ELEMENTS or call.string("reduction") != "none"
 
 
-@lowering("ScatterND", types=EVERY_TYPE, engines=(Engine.DMA,), on_core=_updates_elements, updates=True)
+@lowering(
+    "ScatterND",
+    types=EVERY_TYPE,
+    engines=(Engine.DMA,),
+    on_core=_updates_elements,
+    updates=True,
+    core_reads=True,
+)
 def scatter_nd(kernel: Kernel, work: Work) -> None:
     """A copy, then the updates in their order."""
     _in_core_format(kernel, work, _scatter_nd)

@@ -45,7 +45,7 @@ def _is_for_core(call: Call) -> bool:
     return bool(searches * (shape[axis] - _FEWEST_ELEMENTS) < _FEWEST_COMPARED)
 
 
-@lowering("TopIndices", types=EVERY_TYPE, engines=(Engine.VECTOR,), on_core=_is_for_core)
+@lowering("TopIndices", types=EVERY_TYPE, engines=(Engine.VECTOR,), on_core=_is_for_core, core_reads=True)
 def top_indices(kernel: Kernel, work: Work) -> None:
     """The engine for rows that the scratchpad holds. If the number of indices is an operand, zeros follow."""
     ranking = _Ranking(kernel, work)

@@ -198,6 +198,21 @@ class _LayerCode:
         return Vector(self.kernel, Format.FP32, count * self.words)
 
 
+_Cell = Callable[[_LayerCode, Aligned, Aligned, Aligned, Value | None], Value]
+_CELLS: dict[str, _Cell] = {}
+
+
+def _cell(kind: str) -> Callable[[_Cell], _Cell]:
+    """Decorator: the function computes the new state of cells of a kind from their gates."""
+
+    def register(function: _Cell) -> _Cell:
+        _CELLS[kind] = function
+        return function
+
+    return register
+
+
+@_cell("RNN")
 def _rnn(layer: _LayerCode, gates: Aligned, state: Aligned, memory: Aligned, shift: Value | None) -> Value:
     """One gate, whose tanh is the new state."""
     layer.product(state, gates.base, range(1), True)
@@ -205,6 +220,7 @@ def _rnn(layer: _LayerCode, gates: Aligned, state: Aligned, memory: Aligned, shi
     return gates.base
 
 
+@_cell("LSTM")
 def _lstm(layer: _LayerCode, gates: Aligned, state: Aligned, memory: Aligned, shift: Value | None) -> Value:
     """Gates i, o, f, c; ``memory`` has the cells."""
     vector = layer.vector
@@ -220,6 +236,7 @@ def _lstm(layer: _LayerCode, gates: Aligned, state: Aligned, memory: Aligned, sh
     return c
 
 
+@_cell("GRU")
 def _gru(layer: _LayerCode, gates: Aligned, state: Aligned, memory: Aligned, shift: Value | None) -> Value:
     """Gates z, r, h; ``memory`` has the state in FP32, ``shift`` is added to the product with the state."""
     kernel, vector = layer.kernel, layer.vector
@@ -247,5 +264,4 @@ def _gru(layer: _LayerCode, gates: Aligned, state: Aligned, memory: Aligned, shi
     return memory.base
 
 
-_CELLS = {"RNN": _rnn, "LSTM": _lstm, "GRU": _gru}
 assert set(_CELLS) == set(GATES)

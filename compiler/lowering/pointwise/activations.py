@@ -52,7 +52,7 @@ def _prelu(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
     return x
 
 
-@pointwise_operator("Gelu", temporaries=2, wide=True, types=FLOATS)
+@pointwise_operator("Gelu", temporaries=2, wide=True, types=FLOATS, long=True)
 def _gelu(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
     """x/2 (1 + erf(x / sqrt 2)), or its approximation with tanh."""
     x, factor = vector.writable(operands[0]), vector.temporary("factor")
@@ -104,17 +104,17 @@ def _exponential_below_zero(vector: SliceVector, x: Value, inner: float, outer: 
     return result
 
 
-@unary_operator("Elu", temporaries=2)
+@unary_operator("Elu", temporaries=2, long=True)
 def _elu(vector: SliceVector, x: Value, call: Call) -> Value:
     return _exponential_below_zero(vector, x, 1.0, call.number("alpha"))
 
 
-@unary_operator("Celu", temporaries=2)
+@unary_operator("Celu", temporaries=2, long=True)
 def _celu(vector: SliceVector, x: Value, call: Call) -> Value:
     return _exponential_below_zero(vector, x, call.number("alpha"), call.number("alpha"))
 
 
-@unary_operator("Selu", temporaries=2)
+@unary_operator("Selu", temporaries=2, long=True)
 def _selu(vector: SliceVector, x: Value, call: Call) -> Value:
     result = _elu(vector, x, call)
     vector.vs("mul", result, result, call.number("gamma"))
@@ -143,7 +143,7 @@ def _hard_swish(vector: SliceVector, x: Value, call: Call) -> Value:
     return x
 
 
-@unary_operator("Swish", temporaries=1)
+@unary_operator("Swish", temporaries=1, long=True)
 def _swish(vector: SliceVector, x: Value, call: Call) -> Value:
     gate = vector.temporary("gate")
     vector.vs("mul", gate, x, call.number("alpha"))
@@ -152,7 +152,7 @@ def _swish(vector: SliceVector, x: Value, call: Call) -> Value:
     return x
 
 
-@unary_operator("Mish", temporaries=1)
+@unary_operator("Mish", temporaries=1, long=True)
 def _mish(vector: SliceVector, x: Value, call: Call) -> Value:
     gate = vector.temporary("gate")
     vector.unary("softplus", gate, x)

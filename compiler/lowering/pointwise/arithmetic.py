@@ -11,21 +11,11 @@ from compiler.graph import FLOATS, INTEGERS
 from compiler.lowering.record import Engine, Work, lowering, of_integers
 from compiler.operators.record import Call
 
-from .integers import compute_elements, fold_operands, python_modulus, two_operands
+from .integers import ElementCode, compute_elements, extremum, fold_operands, python_modulus, two_operands
 from .record import Operand, Pointwise, SliceVector, define
 from .single import lower_single
 
 _NUMERIC_TYPES = (*FLOATS, *INTEGERS)
-
-_INSTRUCTIONS = {
-    "Add": "add",
-    "Sum": "add",
-    "Sub": "sub",
-    "Mul": "mul",
-    "Div": "div",
-    "Max": "max",
-    "Min": "min",
-}
 
 
 def _fold(vector: SliceVector, operands: list[Operand], instruction: str, commutative: bool) -> Value:
@@ -43,26 +33,32 @@ def _fold(vector: SliceVector, operands: list[Operand], instruction: str, commut
     return result
 
 
-def _define_arithmetic(op: str, instruction: str) -> None:
+def _define_arithmetic(op: str, instruction: str, code: ElementCode) -> None:
+    """Define a fold of operands: floats on the vector engine, integers on the kernel core."""
+
     def body(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
         return _fold(vector, operands, instruction, entry.commutative)
 
     entry = define(Pointwise(op, body, instruction=instruction))
 
+    def arithmetic(kernel: Kernel, work: Work) -> None:
+        if work.output.fmt.is_float:
+            lower_single(kernel, work)
+        else:
+            fold_operands(kernel, work, code)
 
-for _op, _instruction in _INSTRUCTIONS.items():
-    _define_arithmetic(_op, _instruction)
+    lowering(op, order=Order.FOLLOW, types=_NUMERIC_TYPES, engines=(Engine.VECTOR,), on_core=of_integers)(
+        arithmetic
+    )
 
 
-@lowering(
-    *_INSTRUCTIONS, order=Order.FOLLOW, types=_NUMERIC_TYPES, engines=(Engine.VECTOR,), on_core=of_integers
-)
-def arithmetic(kernel: Kernel, work: Work) -> None:
-    """Floats on the vector engine, integers on the kernel core."""
-    if work.output.fmt.is_float:
-        lower_single(kernel, work)
-    else:
-        fold_operands(kernel, work)
+_define_arithmetic("Add", "add", two_operands("add"))
+_define_arithmetic("Sum", "add", two_operands("add"))
+_define_arithmetic("Sub", "sub", two_operands("sub"))
+_define_arithmetic("Mul", "mul", two_operands("mul"))
+_define_arithmetic("Div", "div", two_operands("div"))
+_define_arithmetic("Max", "max", extremum("bge"))
+_define_arithmetic("Min", "min", extremum("ble"))
 
 
 def _float_modulus(vector: SliceVector, operands: list[Operand], call: Call) -> Value:

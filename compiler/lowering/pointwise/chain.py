@@ -25,9 +25,6 @@ FLOATS_AND_BOOL = (*FLOATS, "bool")
 LOADED_INTEGERS = ("int8", "uint8", "int32")
 """Integer types that the vector engine converts to FP32."""
 
-COMPARISONS = {"Equal": "eq", "Greater": "gt", "GreaterOrEqual": "ge", "Less": "lt", "LessOrEqual": "le"}
-"""Instructions of the vector engine by operator."""
-
 _CONSECUTIVE = 1 << 24
 """Integers of a smaller magnitude are FP32 numbers; a larger one is rounded to none of them."""
 
@@ -65,7 +62,7 @@ def chainable(op: str, call: Call | None) -> bool:
         return True
     if op == "Cast":
         return casts_in_chain(call)
-    if POINTWISE[op].of_bytes or (op in COMPARISONS and compared_as_floats(call)):
+    if POINTWISE[op].of_bytes or (POINTWISE[op].compares and compared_as_floats(call)):
         return True
     return all(t is None or t.dtype in FLOATS_AND_BOOL for t in call.inputs)
 

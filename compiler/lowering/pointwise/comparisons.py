@@ -10,7 +10,7 @@ from compiler.graph import FLOATS
 from compiler.lowering.record import EVERY_TYPE, Engine, Work, lowering, of_integers
 from compiler.operators.record import Call
 
-from .chain import COMPARISONS, FLOATS_AND_BOOL, compared_as_floats
+from .chain import FLOATS_AND_BOOL, compared_as_floats
 from .integers import ElementCode, compute_elements
 from .record import Operand, Pointwise, SliceVector, define
 from .single import lower_single, unary_operator
@@ -22,10 +22,7 @@ def _not(vector: SliceVector, x: Value, call: Call) -> Value:
     return x
 
 
-_LOGIC = {"And": "and", "Or": "or", "Xor": "xor"}
-
-
-def _define_comparison(op: str, instruction: str) -> None:
+def _define_binary(op: str, instruction: str, compares: bool = False) -> None:
     """Define a comparison of floats or an operator of truth values."""
 
     def body(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
@@ -34,21 +31,16 @@ def _define_comparison(op: str, instruction: str) -> None:
         vector.vv(instruction, result, vector.data(a), vector.data(b))
         return result
 
-    define(Pointwise(op, body, wide=True))
+    define(Pointwise(op, body, wide=True, compares=compares))
 
 
-for _op, _instruction in (COMPARISONS | _LOGIC).items():
-    _define_comparison(_op, _instruction)
-
-
-def _integer_comparison(op: str) -> ElementCode:
-    """Code of a comparison of integers, from ``slt`` and ``xor``."""
-    swapped, negated = op in ("Greater", "LessOrEqual"), op in ("GreaterOrEqual", "LessOrEqual", "Equal")
+def _integer_comparison(mnemonic: str, swapped: bool, negated: bool) -> ElementCode:
+    """Code of a comparison of integers: whether they are less, or different in some bit."""
 
     def code(core: ScalarCode, values: list[str]) -> str:
         a, b = reversed(values) if swapped else values
-        core.emit("xor" if op == "Equal" else "slt", a, a, b)
-        if op == "Equal":
+        core.emit(mnemonic, a, a, b)
+        if mnemonic == "xor":
             core.emit("snez", a, a)
         if negated:
             core.emit("xori", a, a, "1")
@@ -62,18 +54,39 @@ def _of_wide_integers(call: Call) -> bool:
     return of_integers(call) and not compared_as_floats(call)
 
 
-@lowering(
-    *COMPARISONS, order=Order.FOLLOW, types=EVERY_TYPE, engines=(Engine.VECTOR,), on_core=_of_wide_integers
-)
-def comparison(kernel: Kernel, work: Work) -> None:
-    """Integers that FP32 does not hold on the kernel core, everything else on the vector engine."""
-    if _of_wide_integers(work.spec):
-        compute_elements(kernel, [work.input(0), work.input(1)], work.output, _integer_comparison(work.op))
-    else:
-        lower_single(kernel, work)
+def _define_comparison(
+    op: str, instruction: str, mnemonic: str, *, swapped: bool = False, negated: bool = False
+) -> None:
+    """Define a comparison: on the kernel core if FP32 does not hold the integers, else by the engine."""
+    _define_binary(op, instruction, compares=True)
+    code = _integer_comparison(mnemonic, swapped, negated)
+
+    def comparison(kernel: Kernel, work: Work) -> None:
+        if _of_wide_integers(work.spec):
+            compute_elements(kernel, [work.input(0), work.input(1)], work.output, code)
+        else:
+            lower_single(kernel, work)
+
+    lowering(op, order=Order.FOLLOW, types=EVERY_TYPE, engines=(Engine.VECTOR,), on_core=_of_wide_integers)(
+        comparison
+    )
 
 
-lowering(*_LOGIC, order=Order.FOLLOW, types=FLOATS_AND_BOOL, engines=(Engine.VECTOR,))(lower_single)
+_define_comparison("Equal", "eq", "xor", negated=True)
+_define_comparison("Greater", "gt", "slt", swapped=True)
+_define_comparison("GreaterOrEqual", "ge", "slt", negated=True)
+_define_comparison("Less", "lt", "slt")
+_define_comparison("LessOrEqual", "le", "slt", swapped=True, negated=True)
+
+
+def _define_logic(op: str, instruction: str) -> None:
+    _define_binary(op, instruction)
+    lowering(op, order=Order.FOLLOW, types=FLOATS_AND_BOOL, engines=(Engine.VECTOR,))(lower_single)
+
+
+_define_logic("And", "and")
+_define_logic("Or", "or")
+_define_logic("Xor", "xor")
 
 
 def _where(vector: SliceVector, operands: list[Operand], call: Call) -> Value:

@@ -13,33 +13,28 @@ from tx8isa.numbers.formats import Format
 from .record import Operand, SliceVector
 from .single import UnaryBody, pointwise_operator, unary_operator
 
-_SINGLE_INSTRUCTIONS = {
-    "Relu": "relu",
-    "Sigmoid": "sigmoid",
-    "Tanh": "tanh",
-    "Sqrt": "sqrt",
-    "Abs": "abs",
-    "Neg": "neg",
-    "Reciprocal": "recip",
-    "Log": "ln",
-    "Sin": "sin",
-    "Cos": "cos",
-    "Softplus": "softplus",
-}
 
-
-def _define_single_instruction(op: str, instruction: str) -> None:
+def _define_single_instruction(op: str, instruction: str, long: bool = False) -> None:
     """Define an operator that is one instruction, in any format."""
 
-    @pointwise_operator(op, types=FLOATS)
+    @pointwise_operator(op, types=FLOATS, long=long)
     def body(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
         result = vector.result_of(operands[0])
         vector.unary(instruction, result, vector.data(operands[0]))
         return result
 
 
-for _op, _instruction in _SINGLE_INSTRUCTIONS.items():
-    _define_single_instruction(_op, _instruction)
+_define_single_instruction("Relu", "relu")
+_define_single_instruction("Sigmoid", "sigmoid", long=True)
+_define_single_instruction("Tanh", "tanh", long=True)
+_define_single_instruction("Sqrt", "sqrt")
+_define_single_instruction("Abs", "abs")
+_define_single_instruction("Neg", "neg")
+_define_single_instruction("Reciprocal", "recip")
+_define_single_instruction("Log", "ln")
+_define_single_instruction("Sin", "sin")
+_define_single_instruction("Cos", "cos")
+_define_single_instruction("Softplus", "softplus", long=True)
 
 
 @pointwise_operator("Exp", types=FLOATS)
@@ -83,7 +78,7 @@ def odd_polynomial(
     vector.vv("mul", dst, dst, x)
 
 
-@pointwise_operator("Erf", temporaries=2, wide=True, types=FLOATS)
+@pointwise_operator("Erf", temporaries=2, wide=True, types=FLOATS, long=True)
 def _error_function(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
     """The error function of each element."""
     return error_function(vector, vector.data(operands[0]))

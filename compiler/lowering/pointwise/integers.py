@@ -37,7 +37,7 @@ def two_operands(mnemonic: str) -> ElementCode:
     return code
 
 
-def _extremum(branch: str) -> ElementCode:
+def extremum(branch: str) -> ElementCode:
     """The first operand where the branch is taken, else the second."""
 
     def code(core: ScalarCode, values: list[str]) -> str:
@@ -49,30 +49,16 @@ def _extremum(branch: str) -> ElementCode:
     return code
 
 
-ARITHMETIC: dict[str, ElementCode] = {
-    "Add": two_operands("add"),
-    "Sum": two_operands("add"),
-    "Sub": two_operands("sub"),
-    "Mul": two_operands("mul"),
-    "Div": two_operands("div"),
-    "Max": _extremum("bge"),
-    "Min": _extremum("ble"),
-    "BitwiseAnd": two_operands("and"),
-    "BitwiseOr": two_operands("or"),
-    "BitwiseXor": two_operands("xor"),
-}
-"""Code of the operators that fold any number of operands."""
-
 _MOST_OPERANDS = 6
 """Operands whose elements are in registers at the same time."""
 
 
-def fold_operands(kernel: Kernel, work: Work) -> None:
-    """The operator of ``work`` over all its operands, from the first to the last; results wrap."""
+def fold_operands(kernel: Kernel, work: Work, code: ElementCode) -> None:
+    """The code for two elements over all operands, from the first to the last; results wrap."""
 
     def chain(core: ScalarCode, values: list[str]) -> str:
         for other in values[1:]:
-            ARITHMETIC[work.op](core, [values[0], other])
+            code(core, [values[0], other])
         return values[0]
 
     operands = [tensor for tensor in work.inputs if tensor is not None]
@@ -93,10 +79,18 @@ def python_modulus(core: ScalarCode, values: list[str]) -> str:
     return values[0]
 
 
-@lowering("BitwiseAnd", "BitwiseOr", "BitwiseXor", order=Order.FOLLOW, types=INTEGERS, on_core=always)
-def bitwise(kernel: Kernel, work: Work) -> None:
-    """The operator for each bit."""
-    fold_operands(kernel, work)
+def _define_bitwise(op: str, mnemonic: str) -> None:
+    """Define an operator on each bit."""
+
+    def bitwise(kernel: Kernel, work: Work) -> None:
+        fold_operands(kernel, work, two_operands(mnemonic))
+
+    lowering(op, order=Order.FOLLOW, types=INTEGERS, on_core=always)(bitwise)
+
+
+_define_bitwise("BitwiseAnd", "and")
+_define_bitwise("BitwiseOr", "or")
+_define_bitwise("BitwiseXor", "xor")
 
 
 @lowering("BitwiseNot", order=Order.FOLLOW, types=INTEGERS, on_core=always)

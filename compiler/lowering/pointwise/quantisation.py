@@ -11,7 +11,7 @@ from compiler.operators.quantised.integers import offset_dtype
 from compiler.operators.record import Call
 
 from .chain import FLOATS_AND_BOOL
-from .record import Operand, Pointwise, SliceVector, define
+from .record import Body, Operand, Pointwise, SliceVector, define
 from .single import lower_single
 
 ROUNDER = 12582912.0
@@ -53,12 +53,12 @@ def _offset(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
     return x
 
 
-for _op, _body, _repeating in (
-    ("QuantiseInt8", _quantise, (1, 2)),
-    ("DequantiseInt8", _dequantise, (1, 2)),
-    ("OffsetBinary", _offset, ()),
-):
-    define(Pointwise(_op, _body, temporaries=1, wide=True, repeating=_repeating, of_bytes=True))
-    lowering(_op, order=Order.FOLLOW, types=(*FLOATS_AND_BOOL, "int8", "uint8"), engines=(Engine.VECTOR,))(
-        lower_single
-    )
+def _define(op: str, body: Body, repeating: tuple[int, ...] = ()) -> None:
+    define(Pointwise(op, body, temporaries=1, wide=True, repeating=repeating, of_bytes=True))
+    types = (*FLOATS_AND_BOOL, "int8", "uint8")
+    lowering(op, order=Order.FOLLOW, types=types, engines=(Engine.VECTOR,))(lower_single)
+
+
+_define("QuantiseInt8", _quantise, (1, 2))
+_define("DequantiseInt8", _dequantise, (1, 2))
+_define("OffsetBinary", _offset)

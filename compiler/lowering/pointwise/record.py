@@ -128,6 +128,10 @@ class Pointwise:
     """
     alone: bool = False
     """True if it shares no chain with others; a stack may have it as a stage."""
+    compares: bool = False
+    """True if it compares numbers: integers that FP32 holds are compared in FP32."""
+    long: bool = False
+    """True if it takes the vector engine longer than a look-up in a table."""
 
     @property
     def commutative(self) -> bool:

@@ -32,6 +32,7 @@ def pointwise_operator(
     wide: bool = False,
     repeating: tuple[int, ...] = (),
     types: tuple[str, ...] = FLOATS_AND_BOOL,
+    long: bool = False,
 ) -> Callable[[Body], Body]:
     """Decorator: the function is the body of a pointwise operator, which needs no lowering but this.
 
@@ -39,7 +40,7 @@ def pointwise_operator(
     """
 
     def register(body: Body) -> Body:
-        define(Pointwise(op, body, temporaries, wide, repeating=repeating))
+        define(Pointwise(op, body, temporaries, wide, repeating=repeating, long=long))
         lowering(op, order=Order.FOLLOW, types=types, engines=(Engine.VECTOR,))(lower_single)
         return body
 
@@ -50,14 +51,14 @@ UnaryBody = Callable[[SliceVector, Value, Call], Value]
 """Emits a function of one operand in FP32, whose buffer it may overwrite; returns the result's address."""
 
 
-def unary_operator(op: str, temporaries: int = 0) -> Callable[[UnaryBody], UnaryBody]:
+def unary_operator(op: str, temporaries: int = 0, long: bool = False) -> Callable[[UnaryBody], UnaryBody]:
     """Decorator: the function is the body of an operator of one operand; see :class:`Pointwise`."""
 
     def register(body: UnaryBody) -> UnaryBody:
         def apply(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
             return body(vector, vector.writable(operands[0]), call)
 
-        pointwise_operator(op, temporaries=temporaries, wide=True)(apply)
+        pointwise_operator(op, temporaries=temporaries, wide=True, long=long)(apply)
         return body
 
     return register

@@ -104,4 +104,4 @@ def _sum(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
 
 
 define(Pointwise("Int8Sum", _sum, temporaries=2, wide=True, of_bytes=True, alone=True))
-lowering("Int8Sum", order=Order.FOLLOW, types=("int8",), engines=(Engine.VECTOR,))(lower_single)
+lowering("Int8Sum", order=Order.FOLLOW, types=("int8",), engines=(Engine.VECTOR,), stage=True)(lower_single)

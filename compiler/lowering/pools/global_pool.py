@@ -47,21 +47,10 @@ class PositionFold:
     averages: bool
 
 
-POOLS = {
-    "GlobalAveragePool": PositionFold("mean", "avg", "sum", averages=True),
-    "LargestPosition": PositionFold("largest", "max", "max", averages=False),
-}
+POOLS: dict[str, PositionFold] = {}
 """Operators that reduce all positions of each channel to one."""
 
 
-@lowering(
-    *POOLS,
-    order=Order.CHANNELS_LAST,
-    cuts=long_pool.long_pool_cuts,
-    anchor=True,
-    blocked=True,
-    engines=(Engine.VECTOR,),
-)
 def global_pool(kernel: Kernel, work: Work) -> None:
     """All positions of each channel, in pieces where they do not fit."""
     fold = POOLS[work.op]
@@ -149,3 +138,19 @@ def _in_pieces(
     if fold.averages:
         v.vs("div", total.base, total.base, positions)
     return total
+
+
+def _define(op: str, fold: PositionFold) -> None:
+    POOLS[op] = fold
+    lowering(
+        op,
+        order=Order.CHANNELS_LAST,
+        cuts=long_pool.long_pool_cuts,
+        anchor=True,
+        blocked=True,
+        engines=(Engine.VECTOR,),
+    )(global_pool)
+
+
+_define("GlobalAveragePool", PositionFold("mean", "avg", "sum", averages=True))
+_define("LargestPosition", PositionFold("largest", "max", "max", averages=False))

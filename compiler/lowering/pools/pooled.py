@@ -19,19 +19,23 @@ from compiler.lowering.conv.convolution import convolve
 from compiler.lowering.conv.cuts import best_cuts, first_plan, plan_for
 from compiler.lowering.conv.layer import ConvLayer, layer_of, stays_in_planes
 from compiler.lowering.conv.plan import layer_for
-from compiler.lowering.record import Cut, Engine, Placement, Work, lowering
+from compiler.lowering.record import LOWERINGS, Cut, Engine, Placement, Work, lowering
+from compiler.operators import OPERATORS
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
 from .global_pool import POOLS, pool_positions
 
-POOLED = ("Conv", "Int8Conv", *POOLS)
-"""Operators at which the groups of a pooled convolution begin."""
+
+def begins_pooled(op: str) -> bool:
+    """True if a group of a pooled convolution begins at an operator: a convolution, or a global pool."""
+    convolves = op in LOWERINGS and LOWERINGS[op].stage and OPERATORS[op].product is not None
+    return convolves or op in POOLS
 
 
 def can_be_pooled(work: Work) -> bool:
     """True if the work of a group can be the convolution, or the pool after one."""
     source, output = work.inputs[0], work.output
-    if work.op not in POOLED or source is None or not (source.blocked and output.blocked):
+    if not begins_pooled(work.op) or source is None or not (source.blocked and output.blocked):
         return False
     return work.op in POOLS or (output.fmt.is_float and stays_in_planes(work))
 

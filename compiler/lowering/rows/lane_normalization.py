@@ -15,7 +15,7 @@ from compiler.codegen.slices.row_transposer import spread_over_lanes
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.vector import WORD, Vector, widened
 from compiler.lowering.record import Work
-from compiler.operators.norms.normalization import normalized_axes
+from compiler.operators.norms.normalization import normalization_of, normalized_axes
 from tx8isa.numbers.formats import Format
 
 AFFINE = {"scale": "mul", "shift": "add"}
@@ -43,7 +43,7 @@ def normalize_in_lanes(kernel: Kernel, work: Work, vectors: Sequence[tuple[str, 
     affine = _AffineStep(kernel, lanes, parameters) if parameters else None
     with lanes.items() as item:
         means: list[Value] = []
-        for _ in range(centrings(source.fmt) if work.op == "LayerNormalization" else 0):
+        for _ in range(centrings(source.fmt) if normalization_of(work.op).centred else 0):
             means.append(_mean(lanes, item, means))
         scale = lanes.accumulator("deviation")
         lanes.clear("sum", scale)

@@ -28,7 +28,7 @@ from compiler.codegen.slices.vector import WORD
 from compiler.evaluation.sizes import Size, least
 from compiler.graph import Shape
 from compiler.lowering.record import Cut, Engine, Work, lowering
-from compiler.operators.norms.normalization import normalized_axes
+from compiler.operators.norms.normalization import normalization_of, normalized_axes
 from compiler.operators.record import Call
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.formats import Format
@@ -101,7 +101,7 @@ def normalization(kernel: Kernel, work: Work) -> None:
     vectors = [
         (AFFINE[name], channel_vector(kernel, f"{name}_data", tensor).tensor) for name, tensor in parameters
     ]
-    centred, epsilon = work.op == "LayerNormalization", work.spec.number("epsilon")
+    centred, epsilon = normalization_of(work.op).centred, work.spec.number("epsilon")
     long_rows.normalize_long_rows(kernel, rows.source, work.output, plan, vectors, epsilon, centred)
 
 
@@ -170,7 +170,7 @@ def _normalize_whole_rows(
     kernel: Kernel, rows: _RowProblem, parameters: Sequence[tuple[str, DdrTensor]]
 ) -> None:
     work, channels, size = rows.work, rows.channels, rows.slice_rows
-    centred, epsilon = work.op == "LayerNormalization", work.spec.number("epsilon")
+    centred, epsilon = normalization_of(work.op).centred, work.spec.number("epsilon")
     moments = RowMoments(kernel, size, channels, rows.compute, centred)
     moments.prepare(epsilon)
     factors = {name: math.sqrt(channels) for name, tensor in parameters[:1] if tensor.value is not None}

@@ -19,8 +19,6 @@ from tx8isa.numbers.formats import Format
 from . import long_reductions
 from .long_reductions import Reduction
 
-_REDUCTIONS = {"ReduceSum": "sum", "ReduceMean": "sum", "ReduceMax": "max"}
-
 
 def _reduction_cuts(target: Target, work: Work) -> Iterable[Cut]:
     """Cuts for long runs, by one or several tiles each, and for many folds in lanes; none for short runs."""
@@ -31,17 +29,14 @@ def _reduction_cuts(target: Target, work: Work) -> Iterable[Cut]:
     return long_reductions.long_reduction_cuts(folds[0], source, target)
 
 
-@lowering(*_REDUCTIONS, cuts=_reduction_cuts, engines=(Engine.VECTOR,))
-def reduction(kernel: Kernel, work: Work) -> None:
+def _reduction(kernel: Kernel, work: Work, name: str, mean: bool = False) -> None:
     """A fold for each run of adjacent reduced axes; between two folds values are FP32 in DDR."""
     axes, source = reduced_axes(work.spec), work.input(0)
     if not axes:
         convert_tensor(kernel, source, work.output)
         return
     *before, last = _folds_of(source.shape, axes)
-    name, divisor = _REDUCTIONS[work.op], 1
-    if work.op == "ReduceMean":
-        divisor = math.prod(folds.axis for folds in (*before, last))
+    divisor = math.prod(folds.axis for folds in (*before, last)) if mean else 1
     for folds in before:
         size = folds.outer * folds.inner
         partial = DdrTensor(kernel.scratch("partial", WORD * size).symbol, Format.FP32, (size,))
@@ -49,6 +44,24 @@ def reduction(kernel: Kernel, work: Work) -> None:
         kernel.synchronize()
         source = partial
     _reduce(kernel, Reduction(source, work.output, last, name, divisor), work.cut)
+
+
+@lowering("ReduceSum", cuts=_reduction_cuts, engines=(Engine.VECTOR,))
+def sums(kernel: Kernel, work: Work) -> None:
+    """The sums of elements along axes."""
+    _reduction(kernel, work, "sum")
+
+
+@lowering("ReduceMean", cuts=_reduction_cuts, engines=(Engine.VECTOR,))
+def means(kernel: Kernel, work: Work) -> None:
+    """The sums, divided by how many elements they have."""
+    _reduction(kernel, work, "sum", mean=True)
+
+
+@lowering("ReduceMax", cuts=_reduction_cuts, engines=(Engine.VECTOR,))
+def maxima(kernel: Kernel, work: Work) -> None:
+    """The largest elements along axes."""
+    _reduction(kernel, work, "max")
 
 
 def _folds_of(shape: Shape, axes: tuple[int, ...]) -> list[Folds]:

@@ -14,13 +14,9 @@ from compiler.lowering.matmul.matmul import product_of
 from compiler.lowering.record import Step, Work
 from tx8isa.numbers.formats import Format
 
-PRODUCTS = ("MatMul", "Gemm")
 BYTE_PRODUCT = "Int8MatMul"
 QUANTISE = "QuantiseInt8"
-NORMALIZATIONS = ("LayerNormalization", "RMSNormalization")
 ATTENTION = "FusedAttention"
-SHARDED = (*PRODUCTS, BYTE_PRODUCT, *NORMALIZATIONS, ATTENTION, QUANTISE)
-"""Operators at which a layer of a sharded sequence begins."""
 PARTS = 3
 """Queries, keys and values."""
 

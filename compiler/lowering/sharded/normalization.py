@@ -20,6 +20,7 @@ from compiler.evaluation.sizes import always
 from compiler.graph import Array
 from compiler.lowering.rows.lane_normalization import AFFINE
 from compiler.lowering.rows.moments import RowMoments, lanes_of_sums
+from compiler.operators.norms.normalization import normalization_of
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
 from tx8isa.numbers.rounding import rounded
@@ -138,7 +139,7 @@ _NAMES = {1: "scale", 2: "shift"}
 
 
 def _is_centred(layer: NormalizationLayer) -> bool:
-    return layer.work.op == "LayerNormalization"
+    return normalization_of(layer.work.op).centred
 
 
 def _parameters(layer: NormalizationLayer) -> tuple[int, ...]:

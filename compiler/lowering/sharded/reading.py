@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,17 +14,16 @@ from compiler.lowering.matmul.matmul import product_of
 from compiler.lowering.pointwise.epilogue import is_per_channel
 from compiler.lowering.pointwise.record import known_number
 from compiler.lowering.record import Step, Work
+from compiler.operators import OPERATORS
 from compiler.operators.linear.attention import matrices, result_order
-from compiler.operators.norms.normalization import normalized_axes
+from compiler.operators.norms.normalization import normalization_of
 from tx8isa.numbers.formats import Format
 
 from .layers import (
     ATTENTION,
     BYTE_PRODUCT,
     PARTS,
-    PRODUCTS,
     QUANTISE,
-    SHARDED,
     AttentionLayer,
     Layer,
     Layers,
@@ -90,19 +89,39 @@ def can_be_sharded(work: Work) -> bool:
     return True
 
 
+def begins_layer(op: str) -> bool:
+    """True if a layer of a sharded sequence begins at an operator."""
+    return op in _READERS or (op in OPERATORS and OPERATORS[op].normalization is not None)
+
+
 def _layer(work: Work) -> Layer:
-    if work.op == QUANTISE:
-        return _quantise(work)
-    if work.op == BYTE_PRODUCT:
-        return _byte_product(work)
-    if work.op not in SHARDED or work.arithmetic.bits != 16:
-        raise ValueError(f"{work.op} in {'FP32' if work.op in SHARDED else 'a sharded sequence'}")
-    if work.op in PRODUCTS:
-        return _product(work)
-    return _attention(work) if work.op == ATTENTION else _normalization(work)
+    if not begins_layer(work.op):
+        raise ValueError(f"{work.op} in a sharded sequence")
+    return _READERS.get(work.op, _normalization)(work)
 
 
+def _check_format(work: Work) -> None:
+    if work.arithmetic.bits != 16:
+        raise ValueError(f"{work.op} in {work.arithmetic.token}")
+
+
+_READERS: dict[str, Callable[[Work], Layer]] = {}
+"""How the works of operators are read; normalizations all alike."""
+
+
+def _reads(*ops: str) -> Callable[[Callable[[Work], Layer]], Callable[[Work], Layer]]:
+    """Decorator: the function reads works of these operators, or raises ValueError."""
+
+    def register(reader: Callable[[Work], Layer]) -> Callable[[Work], Layer]:
+        _READERS.update(dict.fromkeys(ops, reader))
+        return reader
+
+    return register
+
+
+@_reads("MatMul", "Gemm")
 def _product(work: Work) -> ProductLayer:
+    _check_format(work)
     if len(work.input(1).shape) != 2 or not work.input(0).fmt.is_float:
         raise ValueError("a product with another operand than a matrix")
     product = product_of(work)
@@ -114,6 +133,7 @@ def _product(work: Work) -> ProductLayer:
     return ProductLayer(work, product.m, product.k, product.n, sums, steps)
 
 
+@_reads(BYTE_PRODUCT)
 def _byte_product(work: Work) -> ProductLayer:
     """A product of bytes; ValueError for plain sums, which are integers that no other layer takes."""
     if not work.has(3):
@@ -123,6 +143,7 @@ def _byte_product(work: Work) -> ProductLayer:
     return ProductLayer(work, math.prod(work.spec.shape(0)[:-1]), inner, columns, sums, steps)
 
 
+@_reads(QUANTISE)
 def _quantise(work: Work) -> QuantiseLayer:
     """Floats quantised with one scale and one zero point."""
     source, scale = work.input(0), known_number(work.input(1))
@@ -166,7 +187,8 @@ def _is_sum(tensor: DdrTensor, result: DdrTensor) -> bool:
 
 
 def _normalization(work: Work) -> NormalizationLayer:
-    shape, axes = work.input(0).shape, normalized_axes(work.spec)
+    _check_format(work)
+    shape, axes = work.input(0).shape, normalization_of(work.op).axes(work.spec)
     columns = math.prod(shape[axes[0] :])
     parameters = [work.input(at) for at in (1, 2) if work.has(at)]
     if len(axes) != 1 or any(each.value is None or each.size != columns for each in parameters):
@@ -174,7 +196,9 @@ def _normalization(work: Work) -> NormalizationLayer:
     return NormalizationLayer(work, math.prod(shape[:-1]), columns)
 
 
+@_reads(ATTENTION)
 def _attention(work: Work) -> AttentionLayer:
+    _check_format(work)
     call, source = work.spec, work.input(0)
     views = [matrices(call, index) for index in range(PARTS)]
     if work.has(3) or call.number("softcap") or call.integer("zero_rows") or len(views[0].shape) != 4:

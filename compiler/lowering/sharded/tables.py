@@ -19,7 +19,7 @@ from compiler.codegen.slices.aligned import Aligned, slice_buffer
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.slices.vector import convert
 from compiler.graph import Array
-from compiler.lowering.pointwise.record import known_number
+from compiler.lowering.pointwise.record import POINTWISE, known_number
 from compiler.lowering.record import Step
 from compiler.operators import OPERATORS
 from tx8isa.numbers.formats import Format
@@ -32,8 +32,6 @@ _MASK = 0xFFFE
 _MASK_WORDS = 128
 """Words with the mask, a line of them; the engine repeats the first four."""
 _REPEATED_BITS = 64
-_LONG = frozenset({"Gelu", "Erf", "Mish", "Swish", "Tanh", "Sigmoid", "Softplus", "Elu", "Selu", "Celu"})
-"""Operators that take the vector engine longer than a look-up."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ def is_looked_up(layer: ProductLayer) -> bool:
     """True if the steps of a product and the quantisation of their result are one function of its sums."""
     operands = (tensor for step in layer.steps for tensor in step.operands)
     alone = all(tensor is None or known_number(tensor) is not None for tensor in operands)
-    long = any(step.op in _LONG for step in layer.steps)
+    long = any(POINTWISE[step.op].long for step in layer.steps)
     return layer.quantised is not None and not layer.residuals and alone and long
 
 

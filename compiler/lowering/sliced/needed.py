@@ -16,8 +16,7 @@ from compiler.lowering.record import LOWERINGS
 from compiler.operators import OPERATORS
 from compiler.operators.boxes.divisions import Following, followings
 from compiler.operators.record import Call
-from compiler.operators.windows.conv import conv_window
-from compiler.operators.windows.pool import pool_window
+from compiler.operators.windows.geometry import Window
 
 from .tile_share import Needed, Reach, TileShare, Undividable, shape_of_share
 
@@ -69,7 +68,7 @@ def _operand_shares(op: str, call: Call, shape: Shape, share: TileShare) -> tupl
             continue
         for at, following in _followings(op, call, share.axis, unit * same).items():
             if at not in shares and following is not None:
-                shares[at] = _operand_share(op, call.shape(at), following, shape, share, unit, same)
+                shares[at] = _operand_share(op, call, at, following, shape, share, unit, same)
             shares.setdefault(at, None)
         if len(shares) == len(call.inputs):
             return tuple(shares[at] for at in sorted(shares))
@@ -123,18 +122,19 @@ def _at(call: Call, point: int) -> Call:
 
 
 def _operand_share(
-    op: str, operand: Shape, following: Following, shape: Shape, share: TileShare, unit: int, same: int
+    op: str, call: Call, at: int, following: Following, shape: Shape, share: TileShare, unit: int, same: int
 ) -> TileShare:
     """The share of an operand that follows a result; ``same``: number of tiles that have each unit.
 
     Undividable if windows reach beyond the operand, and the operator does not pad with zeros.
     """
+    operand = call.shape(at)
     extent, units = operand[following.axis], shape[share.axis] // (unit * same)
     overlap = following.before != 0 or following.after != 0
     if share.reach is None and not overlap and always(following.step * units == extent):
         return TileShare(following.axis, share.count // same, following.step * (share.size // unit))
     step, rest = divmod(following.step, unit)
-    if same > 1 or rest or (overlap and op not in _WINDOWS):
+    if same > 1 or rest or (overlap and _window_of(op, call) is None):
         raise Undividable(f"shares of axis {following.axis} of {operand} are not all of it, or overlap")
     reach = share.reached(shape)
     found = TileShare(
@@ -143,22 +143,27 @@ def _operand_share(
         share.size * step + following.before + following.after,
         Reach(reach.pitch * step, reach.last * step, reach.before * step + following.before),
     )
-    if op in _WINDOWS and op not in _PADDED_BY_ZEROS and found.exceeds(operand):
+    padded = OPERATORS[op].window is not None and OPERATORS[op].product is None
+    if padded and found.exceeds(operand):
         raise Undividable(f"windows of {op} reach beyond axis {following.axis} of {operand}")
     return found
 
 
-_PADDED_BY_ZEROS = ("Conv",)
-"""Operators of windows that pad images with zeros."""
-_WINDOWS = {"Conv": conv_window, "MaxPool": pool_window, "AveragePool": pool_window}
+def _window_of(op: str, call: Call) -> Window | None:
+    """The windows of an operator that can be those of a share; products of bytes have their own padding."""
+    record = OPERATORS[op]
+    if record.window is None or (record.product is not None and not call.tensor(0).is_float):
+        return None
+    window: Window = record.window(call)
+    return window
 
 
 def _without_padding(op: str, call: Call, shares: tuple[Needed, ...]) -> Call:
     """The call of windows on a share that already includes the padding."""
-    image = shares[0] if op in _WINDOWS else None
-    if image is None or image.reach is None:
+    image, window = shares[0], _window_of(op, call)
+    if image is None or image.reach is None or window is None:
         return call
-    window, axis = _WINDOWS[op](call), image.axis - 2
+    axis = image.axis - 2
     begin, end = (
         tuple(0 if at == axis else pad for at, pad in enumerate(pads))
         for pads in (window.pads_begin, window.pads_end)

@@ -13,8 +13,6 @@ from .shares import divide
 from .sliced import SLICES, division_of, exchanges_of
 from .tile_share import Needed, Undividable, specified_share
 
-_BY_NUMBER = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND", "TopIndices")
-"""Operators with operands that the kernel core reads, and only from DDR."""
 _MOST_BITS = 32
 """Bits of the widest elements that loads and stores move."""
 
@@ -25,7 +23,7 @@ def can_be_sliced(work: Work) -> bool:
     tensors = [*work.inputs, *(tensor for step in work.steps for tensor in step.operands), work.output]
     return (
         entry.lower is not None
-        and work.op not in _BY_NUMBER
+        and not entry.core_reads
         and not work.stages
         and not entry.updates  # new rows are written in the memory of the cache
         and not (entry.on_core is not None and (work.call is None or entry.on_core(work.call)))

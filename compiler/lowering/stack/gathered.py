@@ -35,7 +35,7 @@ from compiler.codegen.slices.windows import RowBlock, row_block
 from compiler.codegen.teams.gather import Gather, enter, meet_all
 from compiler.codegen.teams.team import TileGrid
 from compiler.lowering.conv.layer import Kind
-from compiler.lowering.conv.pooling import largest_bytes, pool_slice
+from compiler.lowering.conv.pooling import largest_bytes, pool_instruction, pool_slice
 from compiler.lowering.conv.product import multiply_slice
 from compiler.lowering.conv.quantised.int8 import engine_slices, engine_stretches
 from compiler.lowering.conv.quantised.sums import summed_slice
@@ -326,7 +326,7 @@ class _Phase:
         return summed_slice(self.kernel, sum_quantisation(stage.work.spec), a, b, matrices)
 
     def _pooled(self, stage: Stage, share: Share, window: RowBlock) -> Aligned:
-        name = {"MaxPool": "max", "AveragePool": "avg"}[stage.work.op]
+        name = pool_instruction(stage.work.op)
         data = self.own(stage.source, share, stage.layer.geometry.height, stage.layer.geometry.width)
         if data.fmt is Format.INT8:
             return largest_bytes(self.kernel, stage.layer.geometry, window, data)

@@ -26,7 +26,7 @@ from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch
 from compiler.codegen.slices.windows import RowBlock, row_block
 from compiler.evaluation.sizes import here
 from compiler.lowering.conv.layer import Kind
-from compiler.lowering.conv.pooling import largest_bytes, pool_slice
+from compiler.lowering.conv.pooling import largest_bytes, pool_instruction, pool_slice
 from compiler.lowering.conv.product import multiply_slice
 from compiler.lowering.conv.quantised.int8 import engine_slices, engine_stretches
 from compiler.lowering.conv.quantised.sums import summed_slice
@@ -271,7 +271,7 @@ class RowPhase:
         if layer.kind is Kind.POOL and data.fmt is Format.INT8:
             return largest_bytes(kernel, layer.geometry, window, data)
         if layer.kind is Kind.POOL:
-            name = {"MaxPool": "max", "AveragePool": "avg"}[stage.work.op]
+            name = pool_instruction(stage.work.op)
             return pool_slice(
                 kernel,
                 name,

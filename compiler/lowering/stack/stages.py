@@ -29,16 +29,22 @@ from compiler.lowering.conv.layer import (
 from compiler.lowering.conv.pooling import counts_differ, pool_layer
 from compiler.lowering.conv.weights import Groups
 from compiler.lowering.pointwise.record import known_number
-from compiler.lowering.record import Work
+from compiler.lowering.record import LOWERINGS, Work
+from compiler.operators import OPERATORS
+from compiler.operators.record import Law
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
 JOIN = "Concat"
 """The operator that puts the results of some stages side by side."""
-_WINDOWS = ("Conv", "MaxPool", "AveragePool")
-_OF_BYTES = ("Int8Conv", "MaxPool", "Int8Sum")
-STACKED = (*_WINDOWS, "Int8Conv", "Int8Sum", JOIN)
-"""Operators at which a stage of a stack begins."""
+
+
+def begins_stage(op: str) -> bool:
+    """True if a stage of a stack begins at an operator."""
+    return op == JOIN or (op in LOWERINGS and LOWERINGS[op].stage)
+
+
+_CHOOSES = Law.EXACT | Law.RISING
 
 
 @dataclass(frozen=True)
@@ -194,10 +200,6 @@ def last_pieces(stages: Stages) -> dict[str, str]:
     return found
 
 
-_MONOTONE = frozenset({"Relu", "Max", "Min", "Clip"})
-"""Operators of a number that commute with maxima."""
-
-
 def after_pools(stages: Stages) -> dict[str, Stage]:
     """The stages whose steps can be applied to the result of a pool of maxima instead, by their results.
 
@@ -209,7 +211,7 @@ def after_pools(stages: Stages) -> dict[str, Stage]:
             readers.setdefault(symbol, []).append(stage)
     found: dict[str, Stage] = {}
     for source, (pool, *others) in readers.items():
-        if others or pool.work.op != "MaxPool" or pool.source.symbol != source:
+        if others or _CHOOSES not in OPERATORS[pool.work.op].laws or pool.source.symbol != source:
             continue
         makers = [stage for stage in stages.order if source in _names(stages, stage)]
         possible = all(_commutes(stage) and not _names(stages, stage) & {*stages.places} for stage in makers)
@@ -234,7 +236,7 @@ def _commutes(stage: Stage) -> bool:
     """True if a maximum of a convolution's results can come before its steps."""
     steps, layer = stage.epilogue.steps, stage.layer
     rounded = layer.kind.weighted and layer.engine_rounds
-    return bool(steps) and rounded and all(step.op in _MONOTONE for step in steps)
+    return bool(steps) and rounded and all(_CHOOSES in OPERATORS[step.op].laws for step in steps)
 
 
 def _changes(stage: Stage) -> str:
@@ -267,7 +269,7 @@ def _numbers(work: Work) -> tuple[ConvLayer, ConvEpilogue]:
 def _computed_numbers(work: Work) -> tuple[ConvLayer, ConvEpilogue]:
     if work.op == "Int8Sum":
         return _sum_layer(work), ConvEpilogue(None, (), True)
-    if work.op not in ("Conv", "Int8Conv"):
+    if OPERATORS[work.op].product is None:
         wide = work.output.fmt is Format.INT8
         return pool_layer(work, wide), ConvEpilogue(None, work.steps, is_exact(work.steps))
     geometry, layer = geometry_of(work), layer_of(work)
@@ -342,7 +344,7 @@ def can_be_stage(work: Work) -> bool:
             1 - len(work.output.shape),
         )
     of_bytes = work.output.fmt is Format.INT8
-    if work.op not in (_OF_BYTES if of_bytes else _WINDOWS) or work.input(0).fmt is not work.output.fmt:
+    if not LOWERINGS[work.op].stage or work.input(0).fmt is not work.output.fmt:
         return False
     if work.op == "Int8Sum":
         return len(work.output.shape) in (3, 4)
@@ -350,8 +352,8 @@ def can_be_stage(work: Work) -> bool:
         return False
     if any(tensor.shape != work.output.shape or not tensor.blocked for tensor in added(work)):
         return False
-    if work.op not in ("Conv", "Int8Conv"):
-        return work.op == "MaxPool" or not counts_differ(work.spec)
+    if OPERATORS[work.op].product is None:
+        return Law.EXACT in OPERATORS[work.op].laws or not counts_differ(work.spec)
     if of_bytes and is_depthwise(work):
         return False
     return work.output.shape[-1] <= LARGEST_EXTENT and layer_of(work).groups.count == 1

@@ -156,7 +156,7 @@ class Sequences:
             counts += [len(aliases[each]) + first, *others]
             members += [*aliases[each], *dissolve(each)]
         made = group(members, self.pattern.tag)
-        if self.pattern.kind.operators == (ANY,):
+        if self.pattern.kind.begins is None:
             made.attributes["stages"] = DenseArrayBase.from_list(i64, counts)
         self.stages[made] = works
         for outer, value in zip(made.results, made.made, strict=True):

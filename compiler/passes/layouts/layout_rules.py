@@ -23,18 +23,12 @@ from compiler.dialect.types import (
 from compiler.lowering import LOWERINGS
 from compiler.lowering.pointwise.chain import CASTS
 from compiler.lowering.pointwise.record import POINTWISE
+from compiler.operators import OPERATORS
 
 ORDERS = (Order.BLOCKED, Order.CHANNELS_LAST, Order.PLAIN)
 """The orders of an operation that follows its operands, the best one for the engines first."""
 
-PARTS = ("Concat", "Slice")
-"""Operators that follow their operands although these have other shapes than the result."""
-
-OF_INTEGERS = ("QuantiseInt8", "Int8Conv", "Int8Sum")
-"""Operators whose results are integers that can be in planes of channels."""
-
-MOVE_INTEGERS = ("Concat", "Slice", "MaxPool", "tx8be.channel_norm")
-"""Operators that move or choose such integers."""
+_QUANTISE, _CHANNEL_NORM = "QuantiseInt8", "tx8be.channel_norm"
 
 _WIDEST = 32
 """Bits of the widest elements that a change of order moves."""
@@ -54,7 +48,7 @@ def policy(operation: TensorOperation) -> Order:
         return entry.order
     if len(shape_of(image)) <= 2:
         return Order.PLAIN
-    of_integers = operation.op in OF_INTEGERS or in_integers(operation.results[0])
+    of_integers = _makes_integers(operation.op) or in_integers(operation.results[0])
     blocked = entry.blocked and (of_integers or (blockable(image) and blockable(operation.results[0].type)))
     return Order.BLOCKED if blocked else Order.CHANNELS_LAST
 
@@ -79,6 +73,11 @@ def fits(operation: TensorOperation, order: Order) -> bool:
         return _in_planes(operation.operands[0])
     pointwise = operation.op in POINTWISE or operation.op in CASTS
     return pointwise and all(_fits_blocked(value, result) for value in operation.operands)
+
+
+def _moves(operation: TensorOperation) -> bool:
+    """True if an operation follows its operands although these have other shapes than the result."""
+    return operation.op in OPERATORS and OPERATORS[operation.op].moves
 
 
 def _joins_channels(operation: TensorOperation) -> bool:
@@ -124,7 +123,22 @@ def in_integers(value: SSAValue) -> bool:
     owner = value.owner
     if not isinstance(owner, TensorOperation) or not integers_blockable(value.type):
         return False
-    return owner.op in OF_INTEGERS or (owner.op in MOVE_INTEGERS and in_integers(owner.operands[0]))
+    return _makes_integers(owner.op) or (_moves_integers(owner.op) and in_integers(owner.operands[0]))
+
+
+def _makes_integers(op: str) -> bool:
+    """True if results of an operator are integers that can be in planes of channels."""
+    entry = LOWERINGS.get(op)
+    stage = entry is not None and entry.stage and "int8" in entry.types
+    return op == _QUANTISE or (stage and not OPERATORS[op].keeps_elements)
+
+
+def _moves_integers(op: str) -> bool:
+    """True if an operator moves or chooses such integers where they are."""
+    record, entry = OPERATORS.get(op), LOWERINGS.get(op)
+    if record is None or entry is None:
+        return op == _CHANNEL_NORM
+    return (record.moves or record.keeps_elements) and entry.order is not Order.PLAIN
 
 
 def full_shape(value: SSAValue, rank: int) -> tuple[int, ...]:
@@ -145,7 +159,7 @@ def wanted(operation: TensorOperation, index: int, order: Order) -> Order | None
         return order if index == 0 else Order.PLAIN
     if order is not Order.PLAIN and is_one(value):
         return None
-    if order is not Order.BLOCKED or operation.op in PARTS:
+    if order is not Order.BLOCKED or _moves(operation):
         return order
     result = shape_of(operation.results[0].type)
     return order if full_shape(value, len(result)) == result else Order.CHANNELS_LAST

@@ -129,9 +129,9 @@ def _sequences(where: str, kind: SequenceKind, table: Any) -> SequencePattern:
     tag, operators, most = (table[key] for key in _SEQUENCE_KEYS)
     if not isinstance(tag, str) or not tag:
         raise PatternError(f"{where}: tag must be a text; found {tag!r}")
-    possible = {ANY, *OPERATORS} if kind.operators == (ANY,) else set(kind.operators)
-    if not isinstance(operators, str) or not set(operators.split("|")) <= possible:
-        allowed = "|".join(kind.operators)
+    possible = [op for op in (ANY, *OPERATORS) if kind.begins is None or kind.begins(op)]
+    if not isinstance(operators, str) or not set(operators.split("|")) <= set(possible):
+        allowed = ANY if ANY in possible else "|".join(sorted(possible))
         raise PatternError(f"{where}: operators must be some of {allowed}; found {operators!r}")
     if not isinstance(most, int) or isinstance(most, bool) or most < 2:
         raise PatternError(f"{where}: most must be a number of groups, 2 or more; found {most!r}")

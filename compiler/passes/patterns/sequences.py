@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from compiler.codegen.phase import Target
 from compiler.lowering.pointwise.chain import CASTS
 from compiler.lowering.pointwise.record import POINTWISE
-from compiler.lowering.pools.pooled import POOLED, can_be_pooled, check_pooled, pooled_placement
+from compiler.lowering.pools.pooled import begins_pooled, can_be_pooled, check_pooled, pooled_placement
 from compiler.lowering.record import Placement, Work
-from compiler.lowering.sharded.layers import SHARDED
 from compiler.lowering.sharded.placement import sharded_placement
-from compiler.lowering.sharded.reading import can_be_sharded, layers_of
+from compiler.lowering.sharded.reading import begins_layer, can_be_sharded, layers_of
 from compiler.lowering.sliced.placement import can_be_sliced, check_sliced, sliced_placement
 from compiler.lowering.stack.placement import stack_placement
-from compiler.lowering.stack.stages import STACKED, can_be_stage, stages_of
+from compiler.lowering.stack.stages import begins_stage, can_be_stage, stages_of
 
 ANY = "*"
 """Stands for every operator."""
@@ -26,16 +25,17 @@ class SequenceKind:
     """A kind of sequence: how its groups become one phase.
 
     ``table``: the table of a set of patterns that allows them. ``lowering``: the operator of their work
-    together. ``operators``: those at which a group begins, ANY for all. ``takes`` is True if a group can be
-    in a sequence. ``check`` raises ValueError for an impossible sequence. ``place`` returns the homes of the
-    values of a sequence with a cut. ``longest``: among sequences that end with the same group, or inside one
-    that saves time, only the longest is tried. ``grows``: True if a sequence can have several results, so
-    that other groups may need its intermediate values.
+    together. ``begins`` is True for operators at which a group begins; without it any may be one, and a
+    sequence notes where its stages begin. ``takes`` is True if a group can be in a sequence. ``check`` raises
+    ValueError for an impossible sequence. ``place`` returns the homes of the values of a sequence with a cut.
+    ``longest``: among sequences that end with the same group, or inside one that saves time, only the longest
+    is tried. ``grows``: True if a sequence can have several results, so that other groups may need its
+    intermediate values.
     """
 
     table: str
     lowering: str
-    operators: tuple[str, ...]
+    begins: Callable[[str], bool] | None
     takes: Callable[[Work], bool]
     check: Callable[[Work], object]
     place: Callable[[Target, Work], Placement]
@@ -43,12 +43,14 @@ class SequenceKind:
     grows: bool = False
 
 
-STACKS = SequenceKind("stack", "Stack", STACKED, can_be_stage, stages_of, stack_placement)
+STACKS = SequenceKind("stack", "Stack", begins_stage, can_be_stage, stages_of, stack_placement)
 SHARDS = SequenceKind(
-    "sharded", "Sharded", SHARDED, can_be_sharded, layers_of, sharded_placement, longest=True
+    "sharded", "Sharded", begins_layer, can_be_sharded, layers_of, sharded_placement, longest=True
 )
-POOLED_CONVOLUTIONS = SequenceKind("pooled", "Pooled", POOLED, can_be_pooled, check_pooled, pooled_placement)
-SLICES = SequenceKind("sliced", "Sliced", (ANY,), can_be_sliced, check_sliced, sliced_placement, grows=True)
+POOLED_CONVOLUTIONS = SequenceKind(
+    "pooled", "Pooled", begins_pooled, can_be_pooled, check_pooled, pooled_placement
+)
+SLICES = SequenceKind("sliced", "Sliced", None, can_be_sliced, check_sliced, sliced_placement, grows=True)
 KINDS = (STACKS, SHARDS, POOLED_CONVOLUTIONS, SLICES)
 
 
@@ -60,7 +62,7 @@ def kind_of(operators: Sequence[str]) -> SequenceKind | None:
     if all(operator in POINTWISE or operator in CASTS for operator in operators):
         return None
     for kind in KINDS:
-        begins = [operator in kind.operators for operator in operators]
+        begins = [kind.begins is not None and kind.begins(operator) for operator in operators]
         if begins[0] and sum(begins) > 1:
             return kind
     return None
