@@ -16,6 +16,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
+from compiler.operators import OPERATORS
 from paths import ROOT
 from source_files import PACKAGES, imports, package_sources, texts
 from tx8isa.machine.description import load_machine
@@ -42,6 +43,9 @@ LONG_FUNCTIONS: dict[str, str] = {}
 
 LONG_FILES: dict[str, str] = {}
 """``path`` -> why it is longer. An entry that is no longer needed fails."""
+
+ASKED_FOR = 50
+"""Comparisons with the name of an operator outside of ``OF_OPERATORS``, in code for that one alone."""
 
 HEAVY = ("numba", "llvmlite", "onnx", "onnxruntime", "xdsl", "numpy")
 """What the assembler's start-up must not load."""
@@ -192,6 +196,46 @@ def typed_rates(path: str, text: str) -> list[str]:
     ]
 
 
+OF_OPERATORS = ("compiler/operators/", "compiler/frontend/", "compiler/rewrite/")
+"""The folders that are about single operators: their records, models that have them, patterns of them."""
+
+
+def elements_of(node: ast.AST) -> list[list[ast.expr]]:
+    """What a collection holds; of a dictionary its keys, and its values."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return [node.elts]
+    if isinstance(node, ast.Dict):
+        return [[key for key in node.keys if key is not None], node.values]
+    return []
+
+
+def operator_lists(path: str, text: str) -> list[str]:
+    """Collections with names of operators: what these have in common is a property of their records."""
+    if not path.startswith("compiler/") or path.startswith(OF_OPERATORS):
+        return []
+    found = []
+    for node in ast.walk(ast.parse(text, path)):
+        for elements in elements_of(node):
+            names = [e.value for e in elements if isinstance(e, ast.Constant) and e.value in OPERATORS]
+            starred = any(isinstance(element, ast.Starred) for element in elements)
+            if len(names) > 1 or (names and starred):
+                found.append(f"{path}:{node.lineno}: {', '.join(names)}")
+    return found
+
+
+def operators_asked_for(path: str, text: str) -> list[str]:
+    """Comparisons with the name of an operator."""
+    if not path.startswith("compiler/") or path.startswith(OF_OPERATORS):
+        return []
+    return [
+        f"{path}:{node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(ast.parse(text, path))
+        if isinstance(node, ast.Compare)
+        for side in (node.left, *node.comparators)
+        if isinstance(side, ast.Constant) and side.value in OPERATORS
+    ]
+
+
 def utils_files(path: str, text: str) -> list[str]:
     """Files named for nothing in particular."""
     return [path] if re.match(r"_*utils?(?![a-z])", path.split("/")[-1].lower()) else []
@@ -209,10 +253,17 @@ def test_all_packages_are_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", [wrong_arrows, numba_shortcuts, retyped_addresses, typed_rates], ids=lambda rule: rule.__name__
+    "rule",
+    [wrong_arrows, numba_shortcuts, retyped_addresses, typed_rates, operator_lists],
+    ids=lambda rule: rule.__name__,
 )
 def test_packages_keep(rule: Rule) -> None:
     assert violations(rule, package_sources()) == []
+
+
+def test_ever_fewer_operators_are_asked_for_by_name() -> None:
+    """A lower number is the new one; a higher one wants a property of the record instead."""
+    assert len(violations(operators_asked_for, package_sources())) == ASKED_FOR
 
 
 @pytest.mark.parametrize("rule", [machine_paths, unfinished], ids=lambda rule: rule.__name__)
@@ -377,6 +428,31 @@ def test_a_typed_rate_is_seen() -> None:
     text = '_DDR, _LINK = 150.0, 90.0\n"""Bytes a cycle of DDR and of a link."""\n'
     assert typed_rates("compiler/a.py", text) == ["compiler/a.py:1: _DDR, _LINK = (150.0, 90.0)"]
     assert typed_rates("emulator/a.py", text) == typed_rates("compiler/a.py", "_MOST = 8\n'Tiles.'\n") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("_MOVES = ('Reshape', 'Transpose')", 1),
+        ("if op in {'Add', 'Sum'}: pass", 1),
+        ("ALL = ('Conv', *OTHERS)", 1),
+        ("f(*('Relu', 'Clip'))", 1),
+        ("CODE = {'And': 'and', 'Or': 'or'}", 1),
+        ("WORDS = {'add': 'Add', 'max': 'Max'}", 1),
+        ("@lowering('MatMul', 'Gemm')\ndef f(): pass", 0),
+        ("ONE = ('Conv',)\nexpand(graph, ('DequantizeLinear',))", 0),
+        ("NOT = ('rows', 'columns', 'Size')", 0),
+    ],
+)
+def test_a_list_of_operators_is_seen(text: str, count: int) -> None:
+    assert len(operator_lists("compiler/passes/a.py", text)) == count
+    assert operator_lists("compiler/rewrite/a.py", text) == operator_lists("emulator/a.py", text) == []
+
+
+def test_an_operator_that_is_asked_for_is_seen() -> None:
+    text = "if op == 'Gather' and kind != 'rows' and op in ('Add', 'Sum'): pass"
+    assert len(operators_asked_for("compiler/passes/a.py", text)) == 1
+    assert operators_asked_for("compiler/rewrite/a.py", text) == []
 
 
 def test_unfinished_work_is_seen() -> None:
