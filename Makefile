@@ -14,7 +14,7 @@ NETWORKS := examples/networks
 WRITER := examples/writer
 KERNEL_TESTS := tests/emulator/native tests/emulator/kernels
 
-.PHONY: help demo demo-chips test long jax triton zoo fuzz prove replay bench coverage site constraints clean
+.PHONY: help demo demo-chips test long jax triton smt zoo fuzz prove replay bench coverage site constraints clean
 .NOTPARALLEL:  # two installations into one .venv would disturb each other
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo 'make long      the exhaustive tests, and the cases that make test leaves out'
 	@echo 'make jax       installs JAX and runs the tests of StableHLO with it'
 	@echo 'make triton    installs Triton and runs the tests of its kernels with it'
+	@echo 'make smt       installs z3 and proves the instructions of the kernel core, and every encoding'
 	@echo 'make zoo       trained networks on real data, their metrics beside those of onnxruntime; fills docs/zoo.md'
 	@echo 'make fuzz      random programs and damaged files for SECONDS=600, JOBS=1 side by side'
 	@echo 'make demo-chips  a transformer block on four chips over two processes, and the bytes of one process'
@@ -80,6 +81,9 @@ jax: $(VENV)/jax.stamp
 
 triton: $(VENV)/triton.stamp
 	$(BIN)/pytest -q tests/compiler/frontend/triton tests/tx8/test_triton_kernel.py tests/tx8/test_triton_library.py
+
+smt: $(VENV)/smt.stamp
+	$(BIN)/pytest -q -n 2 --dist worksteal -m smt tests/tx8isa/smt
 
 zoo: $(VENV)/zoo.stamp
 	$(BIN)/python examples/zoo/zoo.py --page docs/zoo.md
@@ -147,4 +151,8 @@ $(VENV)/zoo.stamp: $(VENV)/test.stamp
 
 $(VENV)/triton.stamp: $(VENV)/test.stamp
 	$(PIP) -e '.[triton]'
+	@touch $@
+
+$(VENV)/smt.stamp: $(VENV)/test.stamp
+	$(PIP) -e '.[smt]'
 	@touch $@

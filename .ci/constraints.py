@@ -20,7 +20,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE, OLDEST = ROOT / "constraints.txt", ROOT / "oldest.txt"
-LEFT_OUT = ("torch", "jax", "tensorflow", "triton", "zoo")
+LEFT_OUT = ("torch", "jax", "tensorflow", "triton", "smt", "zoo")
 """The extras whose libraries are not listed."""
 OF_USERS = ("editor", "mpi", "report", "shell")
 """The extras of users whose oldest versions are listed; the tools of the tests are as new as they are."""

@@ -123,7 +123,7 @@ def test_violations_are_seen() -> None:
     assert found == ["numpy>=2.1: 2.0.2", "absent: not listed"]
 
 
-@pytest.mark.parametrize("name", ["torch", "jax", "tf2onnx", "triton"])
+@pytest.mark.parametrize("name", ["torch", "jax", "tf2onnx", "triton", "z3-solver"])
 def test_what_only_some_readers_need_is_left_out(name: str, script: ModuleType) -> None:
     assert name not in listed()
     assert name not in {requirement.name for requirement in script.declared()}

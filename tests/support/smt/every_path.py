@@ -1,0 +1,134 @@
+"""Every way that a plain Python function can take with symbolic values.
+
+``explore`` calls the function again and again. Where the function asks for the truth of a ``Flag``, one
+call goes on as if it were true and another one as if it were false, unless the answer follows from those
+before. So the function is judged as it is written; nothing of it is translated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from solver import prove, z3
+
+MOST_PATHS = 20_000
+MOST_STEPS = 3_000_000
+"""Steps of the solver after which a way counts as possible."""
+
+
+@dataclass
+class Path:
+    """One way: what it assumes, what the function returned or raised, and what must hold on it.
+
+    ``axioms`` define numbers that operations introduced, such as quotients. ``obligations`` are conditions
+    without which an operation has no meaning, such as a divisor that is not 0.
+    """
+
+    conditions: list[Any] = field(default_factory=list)
+    axioms: list[Any] = field(default_factory=list)
+    obligations: list[Any] = field(default_factory=list)
+    defined: dict[Any, Any] = field(default_factory=dict)
+    result: Any = None
+    error: Exception | None = None
+
+    def prove(self, claim: Any, what: str) -> None:
+        """Prove a claim for all values that take this way, after what must hold on it."""
+        if self.error is not None:
+            claim = z3.BoolVal(False)
+            what = f"{what}: {type(self.error).__name__}: {self.error}"
+        everything = (*self.conditions, *self.axioms)
+        for obligation in self.obligations:
+            prove(obligation, *everything, what=f"{what}, an operation without a meaning")
+        prove(claim, *everything, what=what)
+
+
+@dataclass
+class _Run:
+    """One call: the answers that are given, then those that are chosen."""
+
+    path: Path
+    solver: Any
+    given: list[bool]
+    taken: list[bool] = field(default_factory=list)
+    other: list[list[bool]] = field(default_factory=list)
+
+    def decide(self, condition: Any) -> bool:
+        condition = z3.simplify(condition)
+        if z3.is_true(condition) or z3.is_false(condition):
+            return bool(z3.is_true(condition))
+        at = len(self.taken)
+        if at < len(self.given):
+            answer = self.given[at]
+        else:
+            answer = self.possible(condition)
+            if answer and self.possible(z3.Not(condition)):
+                self.other.append([*self.taken, False])
+        self.taken.append(answer)
+        self.path.conditions.append(condition if answer else z3.Not(condition))
+        self.solver.add(self.path.conditions[-1])
+        return answer
+
+    def possible(self, condition: Any) -> bool:
+        return bool(self.solver.check(condition, *self.path.axioms) != z3.unsat)
+
+
+_runs: list[_Run] = []
+
+
+def current() -> Path:
+    """The way that is being explored."""
+    return _runs[-1].path
+
+
+def require(condition: Any) -> None:
+    """Note what must hold for the operation that is being executed."""
+    current().obligations.append(condition)
+
+
+class Flag:
+    """A truth value that depends on symbolic values; Python's ``if`` asks it for a decision."""
+
+    def __init__(self, term: Any) -> None:
+        self.term = term
+
+    def __bool__(self) -> bool:
+        return _runs[-1].decide(self.term)
+
+    def __eq__(self, other: object) -> Any:
+        return Flag(self.term == truth(other))
+
+    def __ne__(self, other: object) -> Any:
+        return Flag(self.term != truth(other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def truth(value: Any) -> Any:
+    """The term of a ``Flag`` or of a truth value."""
+    return value.term if isinstance(value, Flag) else z3.BoolVal(bool(value))
+
+
+def explore(
+    function: Callable[[], Any], *assumptions: Any, errors: tuple[type[Exception], ...] = ()
+) -> Iterator[Path]:
+    """Every way through ``function`` under the assumptions; ``errors`` are ways, too, others are raised."""
+    waiting: list[list[bool]] = [[]]
+    for _ in range(MOST_PATHS):
+        if not waiting:
+            return
+        solver = z3.Solver()
+        solver.set("rlimit", MOST_STEPS)
+        solver.add(*assumptions)
+        run = _Run(Path(list(assumptions)), solver, waiting.pop())
+        _runs.append(run)
+        try:
+            run.path.result = function()
+        except errors as error:
+            run.path.error = error
+        finally:
+            _runs.pop()
+        waiting += run.other
+        yield run.path
+    raise AssertionError(f"more than {MOST_PATHS} ways")
