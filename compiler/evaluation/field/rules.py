@@ -79,18 +79,19 @@ def _gemm(work: FieldCall, a: Elements, b: Elements, c: Elements | None = None) 
     gemm_sizes(work.call)
     a = a.swapaxes(1, 2) if work.call.integer("transA") else a
     b = b.swapaxes(1, 2) if work.call.integer("transB") else b
-    found = _scaled(work, work.field.product(a, b), "alpha")
+    found = scaled(work, work.field.product(a, b), "alpha")
     if c is None:
         return found
-    return work.field.add(*_aligned(found, _scaled(work, c, "beta")))
+    return work.field.add(*_aligned(found, scaled(work, c, "beta")))
 
 
-def _scaled(work: FieldCall, x: Elements, name: str) -> Elements:
+def scaled(work: FieldCall, x: Elements, name: str) -> Elements:
+    """Elements times an attribute."""
     factor = work.call.number(name)
     return x if factor == 1.0 else work.field.multiply(x, work.like(factor, x))
 
 
-def _windows(window: Window, x: Elements, outside: float) -> Elements:
+def windows(window: Window, x: Elements, outside: float) -> Elements:
     """The taps of a window [residues, batch, channels, taps, *positions]."""
     image = window.padded(x.reshape(-1, *x.shape[2:]), outside)
     taps = [image[place] for place in window.taps()]
@@ -101,7 +102,7 @@ def _windows(window: Window, x: Elements, outside: float) -> Elements:
 def _conv(work: FieldCall, x: Elements, w: Elements, b: Elements | None = None) -> Elements:
     window, group = conv_window(work.call), work.call.integer("group")
     residues, maps, size = w.shape[0], w.shape[1], int(np.prod(window.output))
-    taps = _windows(window, x, 0.0).reshape(residues, x.shape[1], group, -1, size)
+    taps = windows(window, x, 0.0).reshape(residues, x.shape[1], group, -1, size)
     weights = w.reshape(residues, 1, group, maps // group, -1)
     found = work.field.product(weights, taps).reshape(residues, x.shape[1], maps, *window.output)
     if b is None:
@@ -111,13 +112,13 @@ def _conv(work: FieldCall, x: Elements, w: Elements, b: Elements | None = None) 
 
 @means("MaxPool")
 def _max_pool(work: FieldCall, x: Elements) -> Elements:
-    return work.field.extreme(_windows(pool_window(work.call), x, -np.inf), 3)[:, :, :, 0]
+    return work.field.extreme(windows(pool_window(work.call), x, -np.inf), 3)[:, :, :, 0]
 
 
 @means("AveragePool")
 def _average_pool(work: FieldCall, x: Elements) -> Elements:
     window = pool_window(work.call)
-    total = work.field.reduced(_windows(window, x, 0.0).sum(axis=3))
+    total = work.field.reduced(windows(window, x, 0.0).sum(axis=3))
     counts = work.field.of_numbers(averaged_counts(work.call, window))
     return work.field.multiply(total, work.field.inverse(counts))
 

@@ -16,6 +16,7 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.prime_field import Elements, PrimeField
 from tx8isa.numbers.rounding import rounded
 
+from .parts import Part, parts
 from .rules import OF_TRUTH, RULES, FieldCall, NotFollowed
 from .twin import row_scales
 
@@ -37,13 +38,13 @@ class FieldGraph:
         """Nodes without a meaning in the field, and what they do."""
 
     def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
-        """Compute every value of the graph, by name; NaN stands for an unknown element."""
+        """Compute every value of the graph that is not given, by name; NaN stands for an unknown element."""
         values: dict[str, Value] = dict(inputs)
         for node in self.graph.nodes:
-            fmt = Format.FP32 if node.name in self.graph.precise else self.compute
-            operands = [self._operand(node, at, values, fmt) for at in range(len(node.inputs))]
+            if all(name in values for name in node.outputs if name):
+                continue
             try:
-                results = self._computed(node, operands, fmt)
+                results = self._computed(node, self.operands(node, values), self._format(node))
             except NotFollowed as reason:
                 self.not_followed[node.name] = f"{node.op}: {reason}"
                 results = [self._unknown(name) for name in node.outputs]
@@ -56,8 +57,21 @@ class FieldGraph:
             return None
         return np.full((self.field.residues, *tensor.shape), np.nan)
 
-    def _operand(self, node: Node, at: int, values: Mapping[str, Value], fmt: Format) -> Value:
-        name = node.inputs[at]
+    def _format(self, node: Node) -> Format:
+        return Format.FP32 if node.name in self.graph.precise else self.compute
+
+    def operands(self, node: Node, values: Mapping[str, Value]) -> list[Value]:
+        """The operands of a node, among computed values and the constants."""
+        return [self._operand(node, at, values) for at in range(len(node.inputs))]
+
+    def parts(self, node: Node, values: Mapping[str, Value], index: tuple[int, ...]) -> list[Part]:
+        """The sums in an element of a node's only result."""
+        operands, work = self.operands(node, values), call_of(self.graph, node)
+        shape = self.graph.tensors[node.outputs[0]].shape
+        return list(parts(FieldCall(self.field, work, self._format(node)), node.op, operands, shape, index))
+
+    def _operand(self, node: Node, at: int, values: Mapping[str, Value]) -> Value:
+        name, fmt = node.inputs[at], self._format(node)
         if not name or name in values:
             return values.get(name)
         array = self.graph.constants[name]

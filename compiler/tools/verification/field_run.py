@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,9 @@ from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.prime_field import Elements, PrimeField
 
+if TYPE_CHECKING:
+    from emulator.watch.prove.results import Results
+
 
 @dataclass(frozen=True)
 class FieldOutcome:
@@ -29,12 +33,16 @@ class FieldOutcome:
     """The outputs of floats."""
     not_followed: Counter[str]
     """Instructions that were executed only in real numbers, with their counts."""
-    computed: npt.NDArray[np.uint64] | None
-    """The keys (``PrimeField.keys``) of all results of instructions; None unless requested."""
+    computed: Results | None
+    """All results of instructions; None unless requested."""
     writers: Mapping[str, npt.NDArray[np.int64]]
     """For each element of the outputs the number of the instruction that computed it; 0: none is known."""
     instructions: Sequence[str]
     """The instructions by these numbers, from 1, for people."""
+
+    def instruction(self, number: int) -> str:
+        """The instruction of a number, for people; empty for 0."""
+        return self.instructions[number - 1] if number else ""
 
 
 def run_in_field(

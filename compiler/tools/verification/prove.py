@@ -30,6 +30,7 @@ from tx8isa.tools.command_line import one_line
 
 from .field_run import FieldOutcome, run_in_field
 from .graft import grafted
+from .terms import TermSearch
 
 _REWRITES = 2
 """The passes up to the one that rewrites the graph."""
@@ -54,6 +55,8 @@ class Difference:
     size: int
     by: str = ""
     """The instruction that computed it."""
+    instead: str = ""
+    """What the program has there, if it is 0 or one other element of the graph."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,8 @@ class Proof:
     """Whether the twin's program, which was run, has the instructions of the given one."""
     blamed: Node | None = None
     """The first node whose result no instruction computes, though its operands are there."""
+    mistake: str = ""
+    """Which terms the first wrong sum lacks or has too many, if such a mistake gives the wrong output."""
 
     @property
     def holds(self) -> bool:
@@ -131,8 +136,22 @@ def prove(program: Program, seed: int = 1, image: Image | None = None) -> Proof:
     if not proof.differences:
         return proof
     again = run_in_field(twin, field, elements, real, keep_results=True)
-    named = tuple(replace(each, by=_computed_by(again, each)) for each in proof.differences)
-    return replace(proof, differences=named, blamed=_blamed(graph, field, values, again.computed))
+    return _explained(proof, TermSearch(wanted, values, again))
+
+
+def _explained(proof: Proof, search: TermSearch) -> Proof:
+    """A proof that has found differences, with what the results of instructions say about them."""
+    first, wanted = proof.differences[0], search.wanted
+    named = tuple(
+        replace(each, by=_computed_by(search.run, each), instead=search.instead(each.output, each.index))
+        for each in proof.differences
+    )
+    return replace(
+        proof,
+        differences=named,
+        blamed=_blamed(wanted.graph, wanted.field, search.values, search.run.computed),
+        mistake=search.explanation(first.output, first.index),
+    )
 
 
 def _twin_program(program: Program, twin: Twin) -> Program:
@@ -146,8 +165,7 @@ def _twin_program(program: Program, twin: Twin) -> Program:
 
 def _computed_by(run: FieldOutcome, difference: Difference) -> str:
     """The instruction that computed the first wrong element; empty where it is a constant, or an input."""
-    number = int(run.writers[difference.output][difference.index])
-    return run.instructions[number - 1] if number else ""
+    return run.instruction(int(run.writers[difference.output][difference.index]))
 
 
 def has_exponentials(program: Program) -> bool:
@@ -213,7 +231,7 @@ def _is_there(field: PrimeField, value: Elements, results: Any) -> bool:
     """True if instructions have computed the elements of a value, as far as a sample shows."""
     flat = value.reshape(value.shape[0], -1)
     step = max(1, flat.shape[1] // _SAMPLE)
-    return bool(np.isin(field.keys(flat[:, ::step]), results).all())
+    return bool(results.have(field.keys(flat[:, ::step])).all())
 
 
 class _Recipes:
@@ -295,9 +313,12 @@ def lines(proof: Proof) -> list[str]:
         place = f"{each.output}[{', '.join(map(str, each.index))}]"
         found.append(
             f"WRONG: {each.count:,} of {each.size:,} elements of {each.output}; the first is {place}"
+            + (f", which is {each.instead}" if each.instead else "")
             + (f", computed by {each.by}" if each.by else "")
         )
-    if proof.blamed is not None:
+    if proof.mistake:
+        found.append(proof.mistake)
+    elif proof.blamed is not None:
         found.append(f"{proof.blamed}: no instruction computes its result, though all its operands are there")
     found += [
         f"open: {name}, nothing is known of {count:,} elements" for name, count in proof.unknown.items()

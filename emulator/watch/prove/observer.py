@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from emulator.engines import queues, tables
 from emulator.memory import state
@@ -18,13 +17,14 @@ from emulator.tile.events import Copy, Pieces, Side
 from emulator.tile.observer import Observer
 from emulator.tile.tile import Tile
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.prime_field import PrimeField
+from tx8isa.numbers.prime_field import PrimeField, Words
 from tx8isa.records.meaning import CountBits, CountNonZero, Extreme
 from tx8isa.records.record import Instruction
 
 from . import matrix, tensors, transfers, vectors
 from .core import CoreMoves
 from .memory import FieldMemory, Places
+from .results import Results
 from .step import FieldStep, NotFollowed
 
 RULES: dict[type, Callable[[FieldStep], None]] = {
@@ -51,7 +51,7 @@ class FieldRun(Observer):
         """Tile, address and name of every instruction that was executed, if results are kept."""
         self._keeps = False
         self._failure: BaseException | None = None
-        self._results: list[npt.NDArray[np.uint64]] = []
+        self._results: list[tuple[int, Words]] = []
         self._tiles = {tile.words.ctypes.data: tile for tile in tiles}
         self._records = tables.records()
         self._hook = _HOOK(self._executed)  # kept: compiled code calls it
@@ -125,11 +125,11 @@ class FieldRun(Observer):
 
     def _keep(self, step: FieldStep) -> None:
         if self._keeps and step.written is not None:
-            self._results.append(np.unique(self.field.keys(step.written)))
+            self._results.append((len(self.issued), np.unique(self.field.keys(step.written))))
 
-    def results(self) -> npt.NDArray[np.uint64]:
-        """The keys of everything that instructions have computed."""
-        return np.unique(np.concatenate([np.zeros(0, np.uint64), *self._results]))
+    def results(self) -> Results:
+        """Everything that instructions have computed, if it was kept."""
+        return Results(self._results)
 
     def copy_done(self, tile: Tile, copy: Copy, error: bool) -> None:
         if error or copy.away:
