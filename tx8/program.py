@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from compiler.quantise import Chosen, DecisionTable, Settings
     from compiler.search.chips import Degrees, SharedGraph
     from compiler.tools.verification.prove import Proof
+    from emulator.memory.shapes import Sizes
     from emulator.session.runs import RepeatedRuns
 
 
@@ -153,8 +154,8 @@ class Program:
 
         return RepeatedRuns(self.emulated)
 
-    def prove(self, model: Any = None, *, seed: int = 0, **options: Any) -> Proof:
-        """Prove in prime fields that the program computes its graph (docs/proving.md).
+    def prove(self, model: Any = None, *, seed: int = 0, sizes: Sizes | None = None, **options: Any) -> Proof:
+        """Prove in prime fields that the program computes its graph, at the usual ``sizes`` or given ones.
 
         A program from a file needs ``model`` and the options of ``compile``. Fault when the program stops.
         """
@@ -163,7 +164,7 @@ class Program:
         made = self if model is None else compile(model, machine=self.machine, **options)
         if made.compiled is None:
             raise Tx8Error("the program was not compiled here: prove(model) takes its model and options")
-        return prove(made.compiled, seed, None if made is self else self.image)
+        return prove(made.compiled, seed, None if made is self else self.image, sizes)
 
     def save(self, folder: str | Path) -> Path:
         """Write ``prog.bin`` and the compiler's other files into a folder: all files or none."""

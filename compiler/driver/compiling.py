@@ -169,7 +169,8 @@ def compile_graph(
     start = time.perf_counter()
     made = written(context, module)
     timing["assemble"] = time.perf_counter() - start
-    return _repeatable(_program(graph, context, made, timing, report_of(context, module, made[2])), again)
+    program = _program(graph, context, made, timing, report_of(context, module, made[2]))
+    return dataclasses.replace(_repeatable(program, again), ranges=ranges)
 
 
 def _repeatable(program: Program, again: Callable[..., Program]) -> Program:

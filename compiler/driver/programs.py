@@ -16,6 +16,7 @@ from tx8isa.tools.files import Bytes
 if TYPE_CHECKING:
     from compiler.evaluation.remarks import CoreWork, WideValues
     from compiler.graph import Graph
+    from compiler.passes.base import RangedSource
     from compiler.passes.report import Report
     from compiler.search.chips import SharedGraph, TriedDegrees
 
@@ -50,6 +51,8 @@ class Program:
     """The degrees of parallelism that a search has tried."""
     again: Callable[..., Program] | None = field(default=None, compare=False)
     """Compiles the graph once more by the decisions of this program; ``twin`` as in ``compile_graph``."""
+    ranges: RangedSource | None = field(default=None, compare=False)
+    """The ranges of sizes that a run decides, with what reads the graph at others; None for one size."""
 
     def __repr__(self) -> str:
         size = f"{len(self.text.splitlines()):,} lines, {len(self.constants):,} bytes of constants"

@@ -333,21 +333,27 @@ def view(
 
 
 def prove(options: argparse.Namespace, program: Program) -> int:
-    """Prove the program in prime fields, and print the findings."""
-    from .run import RunFault
+    """Prove the program in prime fields, and print the findings.
+
+    A program of a range is proved at the sizes of the arrays of --input, or at several.
+    """
+    from .run import RunFault, sizes_of_files
     from .verification.field_run import image_of_file, told_faults
-    from .verification.prove import lines
-    from .verification.prove import prove as proved
+    from .verification.prove import Prover, lines
 
     image = image_of_file(options.prove, program.machine) if isinstance(options.prove, Path) else None
-    try:
-        with told_faults():
-            found = proved(program, options.seed, image)
-    except RunFault as fault:
-        return _faulted(options, program, fault)
-    for line in lines(found):
-        say(options, line)
-    return 0 if found.holds else RUN_FAILED
+    prover = Prover(program, options.seed, image)
+    holds = True
+    for point in [sizes_of_files(program, options.input)] if options.input else prover.points:
+        try:
+            with told_faults():
+                found = prover.at(point)
+        except RunFault as fault:
+            return _faulted(options, program, fault)
+        for line in lines(found):
+            say(options, line)
+        holds = holds and found.holds
+    return 0 if holds else RUN_FAILED
 
 
 def _write_part(options: argparse.Namespace, program: Program, found: Verification, folder: Path) -> None:

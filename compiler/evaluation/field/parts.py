@@ -87,9 +87,9 @@ def _rule(work: FieldCall, op: str) -> Callable[..., Elements]:
 
 def _matmul(work: FieldCall, operands: Sequence[Any], shape: Index, index: Index) -> Iterator[Part]:
     a, b = (_numbers(x) for x in operands)
-    *batch, row, column = index
-    left = np.broadcast_to(a, (*shape[:-2], *a.shape[-2:]))[(*batch, row)]
-    right = np.broadcast_to(b, (*shape[:-2], *b.shape[-2:]))[(*batch, slice(None), column)]
+    batch, (row, column) = index[:-2], index[-2:]
+    left = np.broadcast_to(a, (*shape[:-2], *a.shape[-2:]))[batch][row]
+    right = np.broadcast_to(b, (*shape[:-2], *b.shape[-2:]))[batch][:, column]
     yield Part((0, 1), (left, right), (b.ndim - 2,), _rule(work, "MatMul"), _in_order(left.size))
 
 
@@ -112,7 +112,8 @@ def _conv(work: FieldCall, operands: Sequence[Any], shape: Index, index: Index) 
     channels, taps = w.shape[2], int(np.prod(w.shape[3:]))
     image = windows(window, _numbers(x)[None].astype(np.float64), -1.0)[0, batch]
     first = row // (shape[1] // group) * channels
-    left = image[(slice(first, first + channels), slice(None), *position)].astype(np.int64).ravel()
+    place: Any = (slice(first, first + channels), slice(None), *position)
+    left = image[place].astype(np.int64).ravel()
     by_taps = np.arange(left.size).reshape(channels, taps).T.ravel()
     orders = (*_in_order(left.size), by_taps) if channels > 1 and taps > 1 else _in_order(left.size)
     axes = tuple(range(1, w.ndim - 1))
@@ -143,7 +144,8 @@ def _reduced(op: str) -> Callable[..., Iterator[Part]]:
         rest = iter(index)
         kept = work.call.integer("keepdims")
         where = [next(rest) if kept or axis not in axes else 0 for axis in range(x.ndim - 1)]
-        own = _numbers(x)[tuple(slice(None) if axis in axes else at for axis, at in enumerate(where))].ravel()
+        place: Any = tuple(slice(None) if axis in axes else at for axis, at in enumerate(where))
+        own = _numbers(x)[place].ravel()
         count = own.size if op == "ReduceMean" else 1
         times = partial(_over, work.field, count)
         yield Part((0,), (own,), axes, _rule(work, op), _in_order(own.size), times)

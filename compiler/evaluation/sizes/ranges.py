@@ -113,6 +113,26 @@ class Ranges:
         """The point with the largest sizes."""
         return self._with_sums({each.name: each.most for each in self.dimensions})
 
+    @property
+    def odd(self) -> dict[str, int]:
+        """A point with odd sizes between the smallest and the usual ones, where there are any."""
+        return self._with_sums(
+            {each.name: min((each.least + each.usual) // 2 | 1, each.most) for each in self.dimensions}
+        )
+
+    def point_of(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """The point with some sizes and else the usual ones; GraphError for a size that no run can have."""
+        ranges = {each.name: each for each in self.dimensions}
+        for name, size in sizes.items():
+            if name not in ranges and name not in self.sums:
+                known = f"{', '.join(ranges)}{hint(name, ranges)}"
+                raise GraphError([f"no dimension '{name}'; those with a range: {known}"])
+            if name in ranges and not ranges[name].least <= size <= ranges[name].most:
+                allowed = f"allowed are {ranges[name].least} to {ranges[name].most}"
+                raise GraphError([f"{name} is {size}; {allowed}"])
+        usual = {each.name: each.usual for each in self.dimensions}
+        return self._with_sums(usual | {name: sizes[name] for name in ranges if name in sizes})
+
     def all_rows(self, before: str, new: str) -> dict[str, int]:
         """The sizes of a step that adds all rows that a state can have to an empty state."""
         sizes = {each.name: each.most for each in self.dimensions}

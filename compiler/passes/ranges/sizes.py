@@ -49,7 +49,7 @@ class SizesPass:
         ranges = context.ranges
         usual, *others = ranges.samples()
         samples: list[tuple[Point, Graph]] = [(usual, context.graph)]
-        samples += [(point, self._rewritten(context, point)) for point in others]
+        samples += [(point, rewritten_at(context, point)) for point in others]
         alike = without_odd_one(samples)
         ranged = self._ranged(context, list(alike))
         ranged = context.ranged = ranged if alike is samples else at_sizes(ranged, usual)
@@ -70,7 +70,7 @@ class SizesPass:
                 return None
             try:
                 point = context.ranges.all_rows(state.before, state.new)
-                graph = self._rewritten(context, point)
+                graph = rewritten_at(context, point)
             except GraphError:  # the model refuses an empty cache, or this number of rows at once
                 return None
             return graph if same_structure(graph, first) else None
@@ -85,23 +85,24 @@ class SizesPass:
                 return ranged_graph(context.ranges, samples, context.source.growing, all_rows, odd)
             except Undecided as undecided:
                 point = context.ranges.point(undecided.number)
-                graph = self._rewritten(context, point)
+                graph = rewritten_at(context, point)
                 alike = len(odd) == _MOST_ODD or same_structure(graph, samples[0][1])
                 samples.insert(-1, (point, graph)) if alike else odd.append((point, graph))
 
-    def _rewritten(self, context: RangedContext, point: Point) -> Graph:
-        """The graph at a point, as pass ``rewrite`` leaves it."""
-        try:
-            source = context.source
-            graph = with_constants_as_inputs(source.with_room(source.graph_at(point)))
-            other = _for_graph(context, graph)
-            module = ModuleOp([])
-            put_graph(other, module)
-            RewritePass().run(other, module)
-        except GraphError as error:
-            where = ", ".join(f"{name}={size}" for name, size in point.items())
-            raise GraphError([f"at {where}: {message}" for message in error.messages]) from None
-        return other.graph
+
+def rewritten_at(context: RangedContext, point: Point) -> Graph:
+    """The graph at a point, as pass ``rewrite`` leaves it; GraphError, with the point, if it cannot."""
+    try:
+        source = context.source
+        graph = with_constants_as_inputs(source.with_room(source.graph_at(point)))
+        other = _for_graph(context, graph)
+        module = ModuleOp([])
+        put_graph(other, module)
+        RewritePass().run(other, module)
+    except GraphError as error:
+        where = ", ".join(f"{name}={size}" for name, size in point.items())
+        raise GraphError([f"at {where}: {message}" for message in error.messages]) from None
+    return other.graph
 
 
 def _for_graph(context: RangedContext, graph: Graph) -> RangedContext:

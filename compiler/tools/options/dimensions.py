@@ -46,7 +46,7 @@ def check_binding(parser: argparse.ArgumentParser, options: argparse.Namespace) 
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             parser.error(f"argument --{option}: '{twice}' is given twice")
-    others = {name: given(options, name) for name in ("--verify-nodes", "--prove", "--parallel", "--gdb")}
+    others = {name: given(options, name) for name in ("--verify-nodes", "--parallel", "--gdb")}
     others |= {"--calibrate": options.calibrate, "--dtype auto": options.dtype == "auto"}
     others |= {"--chips": options.chips}
     wrong = next((name for name, value in others.items() if value), None)

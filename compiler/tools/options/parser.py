@@ -367,8 +367,8 @@ def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
         for name in _OF_A_RUN:
             if getattr(options, name) is not None and getattr(options, name) is not False:
                 parser.error(f"--{name.replace('_', '-')} needs --run")
-    if options.input and not (options.run or options.verify_nodes):
-        parser.error("--input needs --run or --verify-nodes")
+    if options.input and not (options.run or options.verify_nodes or (options.prove and options.dim)):
+        parser.error("--input needs --run or --verify-nodes, or --prove and --dim")
     for name in _OF_ONE_GRAPH:
         if len(stems) > 1 and getattr(options, name) is not None:
             parser.error(f"--{name.replace('_', '-')} is for a single graph")

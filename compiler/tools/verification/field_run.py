@@ -52,11 +52,12 @@ def run_in_field(
     real: Mapping[str, Array],
     keep_results: bool = False,
 ) -> FieldOutcome:
-    """Run a program of one size on one chip; emulator.Fault when it stops.
+    """Run a program on one chip; emulator.Fault when it stops.
 
-    ``elements`` are the inputs of floats, ``real`` has numbers for all inputs.
+    ``elements`` are the inputs of floats, ``real`` has numbers for all inputs, with the sizes of the run.
     """
     import emulator
+    from emulator.memory.shapes import sized, sized_outputs
 
     loaded = emulator.Program(read_again(program.image, "prog.bin"), program.machine)
     system = loaded.start(real, field=field)
@@ -64,14 +65,15 @@ def run_in_field(
     assert run is not None
     if keep_results:
         run.keep_results()
-    for buffer in loaded.inputs:
+    sizes = loaded.sizes_of(real)
+    for buffer in (sized(loaded.image.shapes, each, sizes) for each in loaded.inputs):
         if buffer.name in elements:
             size = Format.parse(buffer.format).bits // 8
             run.ddr.write(_places(buffer, windows), size, elements[buffer.name])
     system.run(None)
     run.check()
     found, writers = dict[str, Elements](), dict[str, npt.NDArray[np.int64]]()
-    for buffer in loaded.outputs:
+    for buffer in sized_outputs(loaded.image, loaded.outputs, system.memories.ddr_area):
         fmt = Format.parse(buffer.format)
         if fmt.is_float:
             found[buffer.name] = run.ddr.read(_places(buffer, windows), fmt)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -18,11 +18,12 @@ from compiler.driver import Program, compile_graph
 from compiler.evaluation.field.run import FieldGraph
 from compiler.evaluation.field.twin import factors_of, twin_of
 from compiler.evaluation.storage import compute_format
-from compiler.graph import Graph, GraphError, Node, Tensor
+from compiler.graph import Array, Graph, GraphError, Node, Tensor
 from compiler.operators import OPERATORS, is_known
 from compiler.passes import PIPELINE
-from compiler.passes.base import Twin
+from compiler.passes.base import RangedContext, Twin
 from compiler.passes.compilation import context_of
+from compiler.passes.ranges.sizes import rewritten_at
 from compiler.search.plan import PlanMisfit
 from compiler.tools.run import random_inputs
 from tx8isa.numbers.prime_field import Elements, PrimeField
@@ -78,6 +79,8 @@ class Proof:
     """Whether the twin's program, which was run, has the instructions of the given one."""
     blamed: Node | None = None
     """The first node whose result no instruction computes, though its operands are there."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """The sizes of the run, for a program of a range."""
     mistake: str = ""
     """Which terms the first wrong sum lacks or has too many, if such a mistake gives the wrong output."""
 
@@ -90,53 +93,98 @@ class Proof:
         return "\n".join(lines(self))
 
 
-def rewritten(program: Program) -> Graph:
-    """The graph of a program as the rewrites leave it."""
-    context, module = context_of(program.graph, program.dtype, program.tiles, program.machine), ModuleOp([])
+def prove(
+    program: Program, seed: int = 1, image: Image | None = None, sizes: Mapping[str, int] | None = None
+) -> Proof:
+    """Compare a program with its graph in prime fields; the arguments are those of ``Prover``.
+
+    ``sizes``: those of a run, for a program of a range; by default the usual ones.
+    """
+    return Prover(program, seed, image).at(sizes)
+
+
+class Prover:
+    """Compares a program with its graph in prime fields, at one size or at several.
+
+    ``image``: another program of this graph, from a file, whose code is proved instead. GraphError for an
+    image that the graph cannot have, for states that grow, and for programs of several chips.
+    """
+
+    def __init__(self, program: Program, seed: int = 1, image: Image | None = None) -> None:
+        if program.spread is not None:
+            raise GraphError(["--prove takes programs of one chip"])
+        if program.ranges is not None and program.ranges.growing:
+            raise GraphError(["--prove takes no programs with states that grow"])
+        self.program, self.seed, self._compute = program, seed, compute_format(program.dtype)
+        twin = _twin_program(program, partial(twin_of, compute=self._compute))
+        self._made = twin
+        self._twin = twin if image is None else replace(twin, image=grafted(image, program.image, twin.image))
+
+    @property
+    def points(self) -> list[dict[str, int]]:
+        """The sizes of a range to prove it at: the smallest, odd and largest ones."""
+        source = self.program.ranges
+        if source is None:
+            return [{}]
+        ranges = source.ranges
+        found = [ranges.least, ranges.odd, ranges.most]
+        return [point for at, point in enumerate(found) if point not in found[:at]]
+
+    def at(self, sizes: Mapping[str, int] | None = None) -> Proof:
+        """The proof at some sizes, by default the usual ones.
+
+        GraphError for sizes that the program cannot run; emulator.Fault when it stops.
+        """
+        program, source, point = self.program, self.program.ranges, dict[str, int]()
+        if source is not None:
+            point = source.ranges.point_of(sizes or {})
+            program = replace(program, graph=source.graph_at(point))
+        elif sizes:
+            raise GraphError([f"the program has one size, not {', '.join(sizes)}"])
+        given = rewritten(program, point)
+        graph = twin_of(given, self._compute)
+        field = PrimeField(self.seed, has_exponentials(self._made), self._compute)
+        wanted = FieldGraph(graph, self._compute, field, _Recipes(field, program).computed)
+        proof = self._compared(wanted, random_inputs(program.graph, {}, self.seed))
+        same = same_code(self.program, self._made, factors_of(given, graph))
+        return replace(proof, same_code=same, sizes={name: point[name] for name in self._names})
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """The dimensions of a range."""
+        return () if self.program.ranges is None else self.program.ranges.ranges.names
+
+    def _compared(self, wanted: FieldGraph, real: Mapping[str, Array]) -> Proof:
+        """Run graph and program; ``real`` has numbers for all inputs."""
+        graph, field = wanted.graph, wanted.field
+        elements = {t.name: field.random(t.name, t.shape) for t in graph.inputs if t.is_float}
+        run = partial(run_in_field, self._twin, field, elements, real)
+        # Threads of OpenBLAS wait for each other busily: on a host that does other things a product takes up
+        # to thirty times the processor time.
+        with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(1) as pool:
+            running = pool.submit(run)
+            values = wanted.run({**real, **elements})
+            got = running.result()
+        proof = replace(
+            _compared(graph, field, got.outputs, values),
+            reserves=got.not_followed,
+            not_followed=wanted.not_followed,
+            by_recipe=frozenset(wanted.by_recipe),
+        )
+        if not proof.differences:
+            return proof
+        return _explained(proof, TermSearch(wanted, values, run(keep_results=True)))
+
+
+def rewritten(program: Program, sizes: Mapping[str, int]) -> Graph:
+    """The graph of a program, at sizes of a range, as the rewrites leave it."""
+    context = context_of(program.graph, program.dtype, program.tiles, program.machine, ranges=program.ranges)
+    if isinstance(context, RangedContext):
+        return rewritten_at(context, sizes)
+    module = ModuleOp([])
     for step in PIPELINE[:_REWRITES]:
         step.run(context, module)
     return context.graph
-
-
-def prove(program: Program, seed: int = 1, image: Image | None = None) -> Proof:
-    """Compare a program with its graph in prime fields.
-
-    ``image``: another program of this graph, from a file, whose code is proved instead. GraphError for an
-    image that the graph cannot have, and for programs of ranges and of several chips; emulator.Fault when a
-    program stops.
-    """
-    if program.spread is not None or program.image.shapes is not None:
-        raise GraphError(["--prove takes programs of one size on one chip"])
-    compute = compute_format(program.dtype)
-    given = rewritten(program)
-    graph = twin_of(given, compute)
-    twin = _twin_program(program, partial(twin_of, compute=compute))
-    same = same_code(program, twin, factors_of(given, graph))
-    if image is not None:
-        twin = replace(twin, image=grafted(image, program.image, twin.image))
-    field = PrimeField(seed, has_exponentials(twin), compute)
-    elements = {t.name: field.random(t.name, t.shape) for t in graph.inputs if t.is_float}
-    real = random_inputs(program.graph, {}, seed)
-    recipes = _Recipes(field, program)
-    wanted = FieldGraph(graph, compute, field, recipes.computed)
-    # Threads of OpenBLAS wait for each other busily: on a host that does other things a product takes up to
-    # thirty times the processor time.
-    with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(1) as pool:
-        running = pool.submit(run_in_field, twin, field, elements, real)
-        values = wanted.run({**real, **elements})
-        got = running.result()
-    found = _compared(graph, field, got.outputs, values)
-    proof = replace(
-        found,
-        reserves=got.not_followed,
-        not_followed=wanted.not_followed,
-        by_recipe=frozenset(wanted.by_recipe),
-        same_code=same,
-    )
-    if not proof.differences:
-        return proof
-    again = run_in_field(twin, field, elements, real, keep_results=True)
-    return _explained(proof, TermSearch(wanted, values, again))
 
 
 def _explained(proof: Proof, search: TermSearch) -> Proof:
@@ -329,4 +377,5 @@ def lines(proof: Proof) -> list[str]:
         found.append(f"functions as their own programs compute them: {', '.join(sorted(proof.by_recipe))}")
     if not proof.same_code:
         found.append("open: with short constants the program has other instructions")
-    return [one_line(line) for line in found]
+    at = ", ".join(f"{name}={size}" for name, size in proof.sizes.items())
+    return [one_line(f"at {at}: {line}" if at else line) for line in found]

@@ -96,15 +96,16 @@ class TermSearch:
 
     def explanation(self, output: str, index: Index) -> str:
         """What makes an element of an output wrong, as text; empty where no mistake is found that does."""
-        field, place = self.wanted.field, (slice(None), *index)
-        got = field.canonical(self.run.outputs[output][place])
+        field = self.wanted.field
+        got = field.canonical(_element(self.run.outputs[output], index))
         trials = 0
         for node, lacking in self._lacking(output):
             for source, mistake in self._mistakes(node, lacking):
                 own = self.values[node.outputs[0]]
                 wrong = field.add(own, mistake.difference(self.wanted))
                 for changed in (np.where(lacking, wrong, own), wrong):
-                    if (field.canonical(self._with(node, changed)[output][place]) == got).all():
+                    found = _element(self._with(node, changed)[output], index)
+                    if (field.canonical(found) == got).all():
                         return self._text(source, _first(lacking), mistake)
                 trials += 1
                 if trials >= _TRIALS:
@@ -146,7 +147,7 @@ class TermSearch:
         Simple and small ones come first, and last those that make another right element of the node.
         """
         index, name = _first(lacking), node.outputs[0]
-        element = self.values[name][(slice(None), *index)]
+        element = _element(self.values[name], index)
         own = set(self.wanted.field.keys(self.values[name]).ravel().tolist())
         places = list[tuple[Node, Part, tuple[Elements, ...]]]()
         for source in (node, *self._summands(node)):
@@ -228,17 +229,23 @@ class TermSearch:
     def instead(self, output: str, index: Index) -> str:
         """Which other element of the graph an element of an output is; empty if it is none, or several."""
         field = self.wanted.field
-        element = field.canonical(self.run.outputs[output][(slice(None), *index)])
+        element = field.canonical(_element(self.run.outputs[output], index))
         if not element.any():
             return "0"
         got = field.keys(element[:, None])
-        for name in (output, *reversed(self.values)):
+        for name in (output, *reversed(list(self.values))):
             value = self.values[name]
             if name in self.wanted.graph.tensors and self.wanted.graph.tensors[name].is_float:
                 places = np.argwhere(field.keys(value) == got)
                 if len(places):
                     return f"{name}{places[0].tolist()}" if len(places) == 1 else ""
         return ""
+
+
+def _element(x: Elements, index: Index) -> Elements:
+    """The residues of one element."""
+    flat: Elements = x.reshape(x.shape[0], -1)
+    return flat[:, int(np.arange(flat.shape[1]).reshape(x.shape[1:])[index])]
 
 
 def _first(chosen: npt.NDArray[np.bool_]) -> Index:

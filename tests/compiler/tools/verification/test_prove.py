@@ -388,10 +388,10 @@ def test_what_has_no_meaning_in_the_field_leaves_outputs_open() -> None:
     assert any("TopIndices" in what for what in found.not_followed.values())
 
 
-def test_programs_of_ranges_and_chips_are_refused() -> None:
+def test_programs_of_several_chips_are_refused() -> None:
     made = small()
     program = compile_graph(made, "fp16")
-    with pytest.raises(GraphError, match="--prove takes programs of one size on one chip"):
+    with pytest.raises(GraphError, match="--prove takes programs of one chip"):
         prove(replace(program, spread=object()))  # type: ignore[arg-type]
 
 
