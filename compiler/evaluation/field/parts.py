@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
 
@@ -65,6 +65,20 @@ def shifted(places: Places, size: int, by: int) -> Places:
     return np.where((places < 0) | (further < 0) | (further >= size), -1, further)
 
 
+_Parts = Callable[..., Iterator[Part]]
+_PARTS: dict[str, _Parts] = {}
+
+
+def _adds_up(op: str) -> Callable[[_Parts], _Parts]:
+    """Decorator that registers the sums in the results of an operator."""
+
+    def register(found: _Parts) -> _Parts:
+        _PARTS[op] = found
+        return found
+
+    return register
+
+
 def parts(work: FieldCall, op: str, operands: Sequence[Any], shape: Index, index: Index) -> Iterator[Part]:
     """The sums in an element of a node's only result; of operators without any there are none."""
     if op in _PARTS:
@@ -85,6 +99,7 @@ def _rule(work: FieldCall, op: str) -> Callable[..., Elements]:
     return lambda *factors: RULES[op](work, *factors)
 
 
+@_adds_up("MatMul")
 def _matmul(work: FieldCall, operands: Sequence[Any], shape: Index, index: Index) -> Iterator[Part]:
     a, b = (_numbers(x) for x in operands)
     batch, (row, column) = index[:-2], index[-2:]
@@ -93,6 +108,7 @@ def _matmul(work: FieldCall, operands: Sequence[Any], shape: Index, index: Index
     yield Part((0, 1), (left, right), (b.ndim - 2,), _rule(work, "MatMul"), _in_order(left.size))
 
 
+@_adds_up("Gemm")
 def _gemm(work: FieldCall, operands: Sequence[Any], shape: Index, index: Index) -> Iterator[Part]:
     a, b = (_numbers(x) for x in operands[:2])
     row, column = index
@@ -105,6 +121,7 @@ def _gemm(work: FieldCall, operands: Sequence[Any], shape: Index, index: Index) 
         yield _addend(2, operands[2].shape[1:], shape, index, partial(scaled, work, name="beta"))
 
 
+@_adds_up("Conv")
 def _conv(work: FieldCall, operands: Sequence[Any], shape: Index, index: Index) -> Iterator[Part]:
     x, w = operands[:2]
     batch, row, *position = index
@@ -133,37 +150,33 @@ def _addend(at: int, own: Index, shape: Index, index: Index, times: Times = lamb
     return Part((at,), (np.array([place]),), (), total, _in_order(1), times)
 
 
+@_adds_up("Add")
+@_adds_up("Sum")
 def _sum(work: FieldCall, operands: Sequence[Any], shape: Index, index: Index) -> Iterator[Part]:
     for at, x in enumerate(operands):
         yield _addend(at, x.shape[1:], shape, index)
 
 
-def _reduced(op: str) -> Callable[..., Iterator[Part]]:
-    def found(work: FieldCall, operands: Sequence[Any], shape: Index, index: Index) -> Iterator[Part]:
-        x, axes = operands[0], reduced_axes(work.call)
-        rest = iter(index)
-        kept = work.call.integer("keepdims")
-        where = [next(rest) if kept or axis not in axes else 0 for axis in range(x.ndim - 1)]
-        place: Any = tuple(slice(None) if axis in axes else at for axis, at in enumerate(where))
-        own = _numbers(x)[place].ravel()
-        count = own.size if op == "ReduceMean" else 1
-        times = partial(_over, work.field, count)
-        yield Part((0,), (own,), axes, _rule(work, op), _in_order(own.size), times)
+@_adds_up("ReduceSum")
+def _total(work: FieldCall, operands: Sequence[Any], shape: Index, index: Index) -> Iterator[Part]:
+    yield _reduced(work, "ReduceSum", operands[0], index)
 
-    return found
+
+@_adds_up("ReduceMean")
+def _mean(work: FieldCall, operands: Sequence[Any], shape: Index, index: Index) -> Iterator[Part]:
+    part = _reduced(work, "ReduceMean", operands[0], index)
+    yield replace(part, scaled=partial(_over, work.field, part.places[0].size))
+
+
+def _reduced(work: FieldCall, op: str, x: Elements, index: Index) -> Part:
+    axes, rest = reduced_axes(work.call), iter(index)
+    kept = work.call.integer("keepdims")
+    where = [next(rest) if kept or axis not in axes else 0 for axis in range(x.ndim - 1)]
+    place: Any = tuple(slice(None) if axis in axes else at for axis, at in enumerate(where))
+    own = _numbers(x)[place].ravel()
+    return Part((0,), (own,), axes, _rule(work, op), _in_order(own.size))
 
 
 def _over(field: PrimeField, count: int, terms: Elements) -> Elements:
     """Terms over their number."""
     return field.multiply(terms, field.inverse(np.full_like(terms, float(count))))
-
-
-_PARTS: dict[str, Callable[..., Iterator[Part]]] = {
-    "MatMul": _matmul,
-    "Gemm": _gemm,
-    "Conv": _conv,
-    "Add": _sum,
-    "Sum": _sum,
-    "ReduceSum": _reduced("ReduceSum"),
-    "ReduceMean": _reduced("ReduceMean"),
-}

@@ -161,8 +161,10 @@ class TermSearch:
     def _summands(self, node: Node) -> list[Node]:
         """The nodes whose results a sum adds up, in its own shape."""
         graph = self.wanted.graph
-        if node.op not in ("Add", "Sum"):
-            return []
+        index = (0,) * len(graph.tensors[node.outputs[0]].shape)
+        own = self.wanted.parts(node, self.values, index)
+        if len(own) != len(node.inputs) or any(part.axes for part in own):
+            return []  # no sum of operands
         shape = graph.tensors[node.outputs[0]].shape
         return [
             each
