@@ -240,7 +240,8 @@ def tdma_rows() -> list[Row]:
             (19133,),
             behind,
             lambda run: float(run.of(Track.TDMA)["blocked"].sum()) / TICKS,
-            reason="what the counter of blocked time counts is not known, nor what came before on the chip",
+            reason="neither the meaning of the counter of blocked time is known, "
+            "nor the commands before on the chip",
         ),
         Row(
             "TDMA", "four fills of 4 KiB", (292,), lines(*(fill(4096, i % 2) for i in range(4)), WAIT), every

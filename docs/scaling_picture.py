@@ -255,19 +255,20 @@ One image takes {few:,} cycles on one chip, and {images:,} images take {many:,} 
 nothing is exchanged. So do {BATCH} sequences on {BATCH} chips, and one on one. In the picture that is the
 dotted line, as high as there are images or sequences.
 
-Several images on one chip take less than as many times one image, because the weights are loaded once: eight
-chips that share a batch are less than eight times as fast as one chip with all of it. Sequences are another
-matter: a few together take less than one after another, {BATCH} at once take more. A program for a batch is
-not cut into runs by the compiler, so that is for who calls it to choose.
+N images on one chip take less than N times as long as one image, because the weights are loaded once. So
+eight chips that share a batch are less than eight times as fast as one chip with all of it. Sequences
+differ: a few together take less than one after another, but {BATCH} at once take more. The compiler does
+not cut a program for a batch into several runs; that choice is the caller's.
 
 ## Pipelines
 
 Stages of a pipeline (`pp`), which may be side by side (`dp`) and groups of chips (`tp`), are priced for as
 many chips, for example by `--chips 4x4 --parallel dp=4,pp=4 --estimate`. N stages and M parts of the batch
-are at most N M / (M + N - 1) times as fast as one chip, so with the 2 N parts that the compiler makes at most
-about two thirds of N. No curve above has stages: where a batch can be dealt, that takes fewer cycles, and
-one sequence has no parts. [benchmarks.md](benchmarks.md) has eight layers on four chips both ways, estimated
-and emulated, and [parallel.md](parallel.md#degrees-that-are-found) says where stages are found to be best.
+are at most N M / (M + N - 1) times as fast as one chip. The compiler makes 2 N parts, which gives at most
+about two thirds of N. No curve above has stages: dividing a batch takes fewer cycles, where it is possible,
+and one sequence has no parts. [benchmarks.md](benchmarks.md) has eight layers on four chips both ways,
+estimated and emulated, and [parallel.md](parallel.md#degrees-that-are-found) says where stages are found to
+be best.
 """
 
 

@@ -11,7 +11,7 @@ from compiler.codegen.slices.tensors import DdrTensor
 from compiler.dialect.homes import Home
 from compiler.dialect.orders import Order
 from compiler.graph import DTYPES, FLOATS, INTEGERS, GraphError
-from compiler.operators.record import Call
+from compiler.operators.record import NO_LAWS, OPERATORS, Call, Law
 from tx8isa.numbers.formats import Format
 
 
@@ -275,6 +275,11 @@ def lowering(
         return function
 
     return register
+
+
+def laws_of(op: str) -> Law:
+    """Return the laws of an operator; none of an operation of the dialect alone, such as a cast."""
+    return OPERATORS[op].laws if op in OPERATORS else NO_LAWS
 
 
 def always(call: Call) -> bool:

@@ -281,7 +281,7 @@ def _is_table(value: SSAValue) -> bool:
     """
     operators = {member.op for use in value.uses for member in _readers(use.operation, value)}
     others = operators - {"Gather"}
-    return others != operators and all(OPERATORS[op].multiplies_matrices for op in others)
+    return others != operators and all(op in OPERATORS and OPERATORS[op].multiplies_matrices for op in others)
 
 
 def _readers(operation: Operation, value: SSAValue) -> Sequence[TensorOperation]:

@@ -22,8 +22,7 @@ from compiler.codegen.slices.windows import (
 from compiler.evaluation.sizes import here
 from compiler.lowering.pointwise.epilogue import step_bytes
 from compiler.lowering.pointwise.record import known_number
-from compiler.lowering.record import Step, Work
-from compiler.operators import OPERATORS
+from compiler.lowering.record import Step, Work, laws_of
 from compiler.operators.record import Law
 from compiler.operators.windows.conv import conv_window
 from tx8isa.numbers.formats import Format
@@ -61,7 +60,7 @@ def epilogue_of(work: Work) -> ConvEpilogue:
 
 def is_exact(steps: Sequence[Step]) -> bool:
     """True if steps commute with rounding."""
-    return all(Law.EXACT in OPERATORS[step.op].laws and not _tensors(step) for step in steps)
+    return all(Law.EXACT in laws_of(step.op) and not _tensors(step) for step in steps)
 
 
 def _tensors(step: Step) -> list[DdrTensor]:
@@ -73,7 +72,7 @@ def _whole_addend(step: Step, result: DdrTensor) -> DdrTensor | None:
     """The tensor of the result's shape that a step adds, if it does nothing else."""
     others = _tensors(step)
     present = sum(tensor is not None for tensor in step.call.inputs)
-    if Law.SUM not in OPERATORS[step.op].laws or present != 2 or len(others) != 1 or len(step.running) != 1:
+    if Law.SUM not in laws_of(step.op) or present != 2 or len(others) != 1 or len(step.running) != 1:
         return None
     return others[0] if others[0].shape == result.shape else None
 

@@ -39,8 +39,7 @@ from compiler.dialect.orders import Order
 from compiler.evaluation.sizes import Size, always
 from compiler.graph import FLOATS, Array
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps, step_bytes
-from compiler.lowering.record import Cut, Engine, Work, lowering
-from compiler.operators import OPERATORS
+from compiler.lowering.record import Cut, Engine, Work, laws_of, lowering
 from compiler.operators.record import Call, Law
 from compiler.operators.windows.pool import pool_window
 from tx8isa.numbers.division import ceil_div
@@ -262,7 +261,7 @@ class _Factors:
 
 def pool_instruction(op: str) -> str:
     """The instruction of a pool: the largest element of a window, which is one of them, or their mean."""
-    return "max" if Law.EXACT in OPERATORS[op].laws else "avg"
+    return "max" if Law.EXACT in laws_of(op) else "avg"
 
 
 def pool_slice(kernel: Kernel, name: str, geometry: Geometry, block: RowBlock, data: Aligned) -> Aligned:

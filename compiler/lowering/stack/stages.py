@@ -29,7 +29,7 @@ from compiler.lowering.conv.layer import (
 from compiler.lowering.conv.pooling import counts_differ, pool_layer
 from compiler.lowering.conv.weights import Groups
 from compiler.lowering.pointwise.record import known_number
-from compiler.lowering.record import LOWERINGS, Work
+from compiler.lowering.record import LOWERINGS, Work, laws_of
 from compiler.operators import OPERATORS
 from compiler.operators.record import Law
 from tx8isa.numbers.formats import Format
@@ -211,7 +211,7 @@ def after_pools(stages: Stages) -> dict[str, Stage]:
             readers.setdefault(symbol, []).append(stage)
     found: dict[str, Stage] = {}
     for source, (pool, *others) in readers.items():
-        if others or _CHOOSES not in OPERATORS[pool.work.op].laws or pool.source.symbol != source:
+        if others or _CHOOSES not in laws_of(pool.work.op) or pool.source.symbol != source:
             continue
         makers = [stage for stage in stages.order if source in _names(stages, stage)]
         possible = all(_commutes(stage) and not _names(stages, stage) & {*stages.places} for stage in makers)
@@ -236,7 +236,7 @@ def _commutes(stage: Stage) -> bool:
     """True if a maximum of a convolution's results can come before its steps."""
     steps, layer = stage.epilogue.steps, stage.layer
     rounded = layer.kind.weighted and layer.engine_rounds
-    return bool(steps) and rounded and all(_CHOOSES in OPERATORS[step.op].laws for step in steps)
+    return bool(steps) and rounded and all(_CHOOSES in laws_of(step.op) for step in steps)
 
 
 def _changes(stage: Stage) -> str:
@@ -353,7 +353,7 @@ def can_be_stage(work: Work) -> bool:
     if any(tensor.shape != work.output.shape or not tensor.blocked for tensor in added(work)):
         return False
     if OPERATORS[work.op].product is None:
-        return Law.EXACT in OPERATORS[work.op].laws or not counts_differ(work.spec)
+        return Law.EXACT in laws_of(work.op) or not counts_differ(work.spec)
     if of_bytes and is_depthwise(work):
         return False
     return work.output.shape[-1] <= LARGEST_EXTENT and layer_of(work).groups.count == 1

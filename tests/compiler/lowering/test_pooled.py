@@ -263,7 +263,7 @@ def test_a_table_with_another_operator(tmp_path: Path) -> None:
         '[pooled]\ntag = "p"\noperators = "MaxPool"\nmost = 2\n'
     )
     with pytest.raises(
-        PatternError, match=r"some of Conv\|Int8Conv\|GlobalAveragePool\|LargestPosition; found 'MaxPool'"
+        PatternError, match=r"some of Conv\|GlobalAveragePool\|Int8Conv\|LargestPosition; found 'MaxPool'"
     ):
         load_patterns(str(path))
 

@@ -119,7 +119,7 @@ TILE = [
     ("path_holder", 19, "instruction that had the path last: found 19"),
     ("union_since", 4917001, "at work since: found 4917001"),
     ("last_end", FAR, "end of its last work"),
-    ("busy", [0] * 7, "number of units with a time of work: found 7, expected 8..8"),
+    ("busy", [0] * 6, "number of units with a time of work: found 6, expected 7..7"),
     ("busy.2", FAR, "time of work of a unit"),
     ("blocked", [], "number of workers with blocked times: found 0, expected 3..3"),
     ("blocked.1", [0], "number of blocked times: found 1, expected 6..6"),
@@ -237,10 +237,10 @@ KNOWN = [
     ("seen.0", 1, "arrivals seen: found 1, expected 0..0"),
     ("coming", [(4, 0)], "what it has sent, target: found 4, expected 0..3"),
     ("coming", [(0, 64)], "what it has sent, stream: found 64, expected 0..63"),
-    ("moment", SavedMoment(-1, [0] * 8, [[0] * 6] * 3), "a time that its program reads: found -1"),
-    ("moment", SavedMoment(0, [0] * 7, [[0] * 6] * 3), "number of units of a moment: found 7"),
-    ("moment", SavedMoment(0, [0] * 8, [[0] * 6]), "number of workers of a moment: found 1, expected 3..3"),
-    ("moment", SavedMoment(0, [0] * 8, [[0]] * 3), "number of blocked times of a moment: found 1"),
+    ("moment", SavedMoment(-1, [0] * 7, [[0] * 6] * 3), "a time that its program reads: found -1"),
+    ("moment", SavedMoment(0, [0] * 6, [[0] * 6] * 3), "number of units of a moment: found 6"),
+    ("moment", SavedMoment(0, [0] * 7, [[0] * 6]), "number of workers of a moment: found 1, expected 3..3"),
+    ("moment", SavedMoment(0, [0] * 7, [[0]] * 3), "number of blocked times of a moment: found 1"),
 ]
 FORGED = [
     *CHIP,

@@ -76,7 +76,8 @@ def test_a_mistake_in_an_image_is_named(
     graph = str(tmp_path / "g.json")
     assert main([graph, "--dtype", "fp16", "-q", "-o", str(tmp_path / "o"), f"--prove={image}"]) == 3
     said = capsys.readouterr().out
-    assert re.match(r"WRONG: \d+ of 128 elements of y; the first is y\[\d, \d+\], computed by ne\.gemm", said)
+    first = r"the first is y\[\d, \d+\], which is m\[\d, \d+\], computed by ne\.gemm"
+    assert re.match(rf"WRONG: \d+ of 128 elements of y; {first}", said)
     found = tx8.load(image).prove(graph, dtype="fp16")
     assert said == f"{found}\n"
     assert not found.holds

@@ -343,7 +343,7 @@ def test_the_node_whose_result_is_wrong_is_named() -> None:
     assert found.differences[0].output == "y"
     assert found.blamed is not None
     assert found.blamed.name == "n3"
-    by = r"y\[0, \d+\], computed by (ct|ne)\.\S+ of tile 0 \(prog\.s:\d+, node 'n\d'\)$"
+    by = r"y\[0, \d+\], which is a\[0, \d+\], computed by (ct|ne)\.\S+ of tile 0 \(prog\.s:\d+, node 'n\d'\)$"
     assert re.search(by, lines(found)[0]), lines(found)
     wanted = "node 'n3' (Relu): no instruction computes its result, though all its operands are there"
     assert lines(found)[-1] == wanted
