@@ -112,6 +112,7 @@ def test_what_is_in_place_of_an_element_is_named(
     assert f", which is {found.differences[0].instead}" in lines(found)[0]
 
 
+@pytest.mark.long
 def test_another_seed_names_the_same_terms() -> None:
     """What is named is no coincidence of elements."""
     program, named = compile_graph(product(), "fp16"), 0
