@@ -19,7 +19,7 @@ KERNEL_TESTS := tests/emulator/native tests/emulator/kernels
 
 help:
 	@echo 'make demo      a digits network, SqueezeNet and a language model on the emulated chip, answers judged'
-	@echo 'make test      ruff, pytest, mypy among the tests; about six minutes'
+	@echo 'make test      ruff, pytest, mypy among the tests; about twelve minutes'
 	@echo 'make long      the exhaustive tests, and the cases that make test leaves out'
 	@echo 'make jax       installs JAX and runs the tests of StableHLO with it'
 	@echo 'make triton    installs Triton and runs the tests of its kernels with it'

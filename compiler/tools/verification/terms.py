@@ -172,11 +172,6 @@ class TermSearch:
             if each.outputs[0] in node.inputs and graph.tensors[each.outputs[0]].shape == shape
         ]
 
-    def _found(self, part: Part, factors: tuple[Elements, ...], element: Elements) -> Iterator[Mistake]:
-        """The mistakes in one sum whose element the program has computed, small and simple ones first."""
-        yield from sorted(self._left_out(part, factors, element), key=lambda each: each.chosen.size)
-        yield from sorted(self._exchanged(part, factors, element), key=lambda each: each.chosen.size)
-
     def _left_out(self, part: Part, factors: tuple[Elements, ...], element: Elements) -> Iterator[Mistake]:
         terms = part.terms(self.wanted.field, factors, part.places)
         for kind, sign in (("missing", -1.0), ("twice", 1.0)):
@@ -246,8 +241,8 @@ class TermSearch:
 
 def _element(x: Elements, index: Index) -> Elements:
     """The residues of one element."""
-    flat: Elements = x.reshape(x.shape[0], -1)
-    return flat[:, int(np.arange(flat.shape[1]).reshape(x.shape[1:])[index])]
+    found: Elements = x[(slice(None), *index)]
+    return found
 
 
 def _first(chosen: npt.NDArray[np.bool_]) -> Index:

@@ -196,12 +196,6 @@ def prove_csr(record: Scalar) -> None:
 # --- signed division: over integers, because no solver multiplies and divides 64 bits in time ---------------
 
 
-def _word_of(bits: int, name: str) -> tuple[Any, Any]:
-    term = z3.Int(name)
-    half = 1 << bits - 1
-    return term, z3.And(-half <= term, term < half)
-
-
 def _low(value: Number, bits: int) -> Any:
     return value.wrapped(bits, True).term
 
