@@ -241,7 +241,8 @@ class TermSearch:
 
 def _element(x: Elements, index: Index) -> Elements:
     """The residues of one element."""
-    found: Elements = x[(slice(None), *index)]
+    at: Any = (slice(None), *index)
+    found: Elements = x[at]
     return found
 
 
