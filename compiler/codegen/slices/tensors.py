@@ -204,7 +204,10 @@ _GRAIN = 64
 
 
 def plan_slabs(sizes: tuple[int, ...], capacity: int, tiles: int) -> SlabPlan:
-    """The slabs that move most at a time and give the tiles work; ``capacity``: elements of a slab."""
+    """The slabs that move most at a time and give the tiles work; ``capacity``: elements of a slab.
+
+    Slabs are as equal as the grain allows: a short last one leaves the engines with nothing to overlap.
+    """
     best = _plan(sizes, 1, capacity, tiles)
     for depth in range(2, min(LEVELS, len(sizes)) + 1):
         if here(math.prod(sizes[1 - depth :])) > capacity:
@@ -225,6 +228,7 @@ def _plan(sizes: tuple[int, ...], depth: int, capacity: int, tiles: int) -> Slab
     rows = least(round_up(wanted, grain), largest(capacity // inner, 1), size)
     if grain > 1:
         rows = chosen(rows < size, chosen(rows > grain, rows // grain * grain, rows), rows)
+    rows = least(rows, round_up(ceil_div(size, ceil_div(size, rows)), grain))
     return SlabPlan(depth, rows, inner, outer, ceil_div(size, rows))
 
 
