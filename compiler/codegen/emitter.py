@@ -62,6 +62,13 @@ class Emitter:
         """Empty the lines from ``first`` to before ``end``."""
         self._lines[first:end] = [""] * (end - first)
 
+    def insert(self, line: int, other: Emitter) -> None:
+        """Insert the lines of ``other`` before a line."""
+        self._lines[line:line] = other._lines
+        self._written = min(self._written, line)
+        self.instructions += other.instructions
+        self.labels += other.labels
+
     def since(self, line: int) -> list[object]:
         """The lines from a number on."""
         return self._lines[line:]

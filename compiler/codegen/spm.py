@@ -5,7 +5,7 @@ Buffers are placed by best fit over live ranges: from the first to the last inst
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
@@ -185,6 +185,8 @@ class PhaseBuffers:
     loops: list[InstructionSpan] = field(default_factory=list)
     copies: Copies | None = None
     grain: int = LINE_BYTES
+    needed_twice: set[SpmBuffer] = field(default_factory=set)
+    """Buffers that need their second copies, because the loads into them run ahead."""
     _uses: list[tuple[SpmBuffer, int, tuple[int, ...]]] = field(default_factory=list)
     _placed_grain: int = LINE_BYTES
     _reuse: bool = False
@@ -198,6 +200,31 @@ class PhaseBuffers:
         """Record that an instruction inside the loops ``scope`` uses a buffer."""
         self._uses.append((buffer, instruction, scope))
 
+    @property
+    def recorded(self) -> int:
+        """The number of uses so far."""
+        return len(self._uses)
+
+    def forget_since(self, recorded: int) -> None:
+        """Forget the uses that were recorded after the first ``recorded`` ones."""
+        del self._uses[recorded:]
+
+    def shift(self, instructions: int, uses: range, loops: range) -> None:
+        """Instructions have been inserted before those of some uses and loops: add to their numbers."""
+        for at in uses:
+            buffer, number, scope = self._uses[at]
+            self._uses[at] = buffer, number + instructions, scope
+        for span in self.loops[loops.start : loops.stop]:
+            span.first += instructions
+            span.last += instructions
+
+    def stay(self, buffers: Iterable[SpmBuffer], loop: int, last: int, scope: tuple[int, ...]) -> None:
+        """Buffers are alive from the beginning of a loop to its ``last`` instruction, with second copies."""
+        for buffer in buffers:
+            self.use(buffer, self.loops[loop].first, scope)
+            self.use(buffer, last, scope)
+            self.needed_twice.add(buffer)
+
     def place(self, capacity: int, fixed: FixedBuffers = NONE_FIXED) -> None:
         """Give the buffers their addresses; SpmOverflow if they do not fit.
 
@@ -207,7 +234,8 @@ class PhaseBuffers:
         and the largest copies are given up, one by one.
         """
         problem = SpmOverflow("")
-        for reuse, doubled in self._ways_to_place():
+        for reuse, wanted in self._ways_to_place():
+            doubled = [buffer for buffer in self.buffers if buffer in {*wanted, *self.needed_twice}]
             for grain in sorted({self.grain, LINE_BYTES}, reverse=True):
                 self._reuse, self._placed_grain = reuse, grain
                 try:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.registers.spilling import OutOfRegisters, Spills, fitting
 from compiler.codegen.slices.tensors import DdrTensor
-from compiler.codegen.spilling import OutOfRegisters, Spills, fitting
 from compiler.codegen.spm import Copies, SpmOverflow
 from compiler.graph import CapacityError
 from tx8isa.errors import Tx8Error
@@ -94,30 +94,50 @@ def attempt(
     """The code with slices of at most ``budget`` bytes; ``DOES_NOT_FIT`` is raised when there is no room.
 
     ``separately``: the members of a group one after another. ``spilling``: values may go to the stack.
-    Without room for copies of reordered slices, no slice is reordered.
+    Without room for copies of reordered slices, no slice is reordered; without room for second copies of all
+    slices whose loads run ahead, none does.
     """
-    made: list[Kernel] = []
-
-    def make(spills: Spills, reordering: bool, copies: Copies | None) -> Kernel:
-        kernel = Kernel(
-            prefix, target, budget, synchronized, settled, spills=spills, reordering=reordering, copies=copies
-        )
-        made.append(kernel)
-        _write(kernel, work, separately)
-        kernel.place_buffers()
-        return kernel
-
-    def fitted(reordering: bool, copies: Copies | None = None) -> Kernel:
-        kernel = fitting(partial(make, reordering=reordering, copies=copies), spilling)
-        kernel.again = partial(fitted, reordering)
-        return kernel
-
+    tried = _Attempt(prefix, work, target, budget, synchronized, settled, separately, spilling)
     try:
-        return fitted(reordering=True)
+        return tried.kernel(reordering=True)
     except DOES_NOT_FIT:
-        if not made[-1].reordered:
+        if not tried.made[-1].reordered:
             raise
-        return fitted(reordering=False)
+        return tried.kernel(reordering=False)
+
+
+@dataclass
+class _Attempt:
+    """The arguments of ``attempt``, and the kernels that it has made."""
+
+    prefix: str
+    work: Work
+    target: Target
+    budget: int
+    synchronized: bool
+    settled: frozenset[str]
+    separately: bool
+    spilling: bool
+    made: list[Kernel] = field(default_factory=list)
+
+    def kernel(self, reordering: bool, copies: Copies | None = None, ahead: bool = True) -> Kernel:
+        """The kernel, with its buffers placed; loads run ahead only if all their buffers have two copies."""
+        try:
+            found = fitting(partial(self._make, reordering, copies, ahead), self.spilling)
+        except SpmOverflow:
+            if not self.made[-1].spm.needed_twice:
+                raise
+            return self.kernel(reordering, copies, ahead=False)
+        found.again = partial(self.kernel, reordering)
+        return found
+
+    def _make(self, reordering: bool, copies: Copies | None, ahead: bool, spills: Spills) -> Kernel:
+        phase = self.prefix, self.target, self.budget, self.synchronized, self.settled
+        made = Kernel(*phase, reordering=reordering, spills=spills, copies=copies, ahead=ahead)
+        self.made.append(made)
+        _write(made, self.work, self.separately)
+        made.place_buffers()
+        return made
 
 
 def _write(kernel: Kernel, work: Work, separately: bool) -> None:

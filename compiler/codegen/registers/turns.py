@@ -5,7 +5,7 @@ from __future__ import annotations
 from compiler.codegen.emitter import Emitter
 from compiler.codegen.expr import Variable
 from compiler.codegen.phase import Target
-from compiler.codegen.spilling import Spills
+from compiler.codegen.registers.spilling import Spills
 from compiler.codegen.spm import Copies
 from compiler.evaluation.sizes import always
 

@@ -18,7 +18,7 @@ from compiler.codegen.expr import (
     bounds,
     key_of,
 )
-from compiler.codegen.spilling import (
+from compiler.codegen.registers.spilling import (
     LARGEST_FRAME,
     TURNS,
     WORD,

@@ -67,7 +67,7 @@ def find_head(kernel: Kernel, constants: Set[str], most: int) -> Head:
 
     ``constants`` are the symbols of constant data in DDR.
     """
-    search = _Search(constants, set(kernel.received), most)
+    search = _Search(constants, kernel.received | kernel.spm.needed_twice, most)
     for number, item in enumerate(kernel.tree):
         search.item(item, ())
         if search.head.wait is None and search.used:

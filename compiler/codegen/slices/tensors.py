@@ -29,7 +29,7 @@ class DdrTensor:
 
     ``blocked``: it is stored in planes of channels (NCx, ``shape`` is [N, ..., C]); otherwise it is compact.
     ``base`` is its address if that is not the symbol: a part of a tensor, or a buffer in the scratchpad of
-    the tile (``codegen/moves.py``). ``channels_last``: axis 1 of the specification is the last.
+    the tile (``codegen/writing/moves.py``). ``channels_last``: axis 1 of the specification is the last.
     """
 
     symbol: str

@@ -2,8 +2,8 @@
 
 Every stage is computed by its own lowering, for a chip of a single tile: its operands and its result are the
 tile's shares. A share of an intermediate value is in the scratchpad; lowerings read and write it like one in
-DDR (``codegen/moves.py``). If all tiles need a value whole, they compute shares and exchange them over the
-DTE or through DDR.
+DDR (``codegen/writing/moves.py``). If all tiles need a value whole, they compute shares and exchange them
+over the DTE or through DDR.
 """
 
 from __future__ import annotations

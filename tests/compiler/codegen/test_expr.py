@@ -23,7 +23,7 @@ from compiler.codegen.expr import (
 )
 from compiler.codegen.phase import Target
 from compiler.codegen.registers import POOL, Registers, registers_for
-from compiler.codegen.spilling import Spills
+from compiler.codegen.registers.spilling import Spills
 from core_steps import interpret
 from tx8isa.numbers.formats import Format
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from compiler.codegen.expr import Address, Variable
-from compiler.codegen.moves import within_scratchpad
 from compiler.codegen.spm import SpmBuffer, SpmOverflow
+from compiler.codegen.writing.moves import within_scratchpad
 
 BUFFER = Address("b", 256, SpmBuffer("b", 4096, ()))
 TARGET = Address("t", 0, SpmBuffer("t", 4096, ()))

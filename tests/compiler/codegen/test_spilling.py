@@ -18,8 +18,8 @@ from compiler.codegen.expr import Address, Value
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.registers import POOL
 from compiler.codegen.registers import values as registers
+from compiler.codegen.registers.spilling import OutOfRegisters, Spills, fitting
 from compiler.codegen.slices.tensors import DdrTensor
-from compiler.codegen.spilling import OutOfRegisters, Spills, fitting
 from compiler.graph import Array, GraphError
 from compiler_harness import draw, one, small_machine
 from phase_harness import run_phase

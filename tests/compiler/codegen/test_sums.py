@@ -16,7 +16,7 @@ from compiler.codegen.emitter import Emitter
 from compiler.codegen.expr import Operation, Value, Variable, lanes, maximum, minimum
 from compiler.codegen.phase import Target
 from compiler.codegen.registers import POOL, SIZE_PREFIX, Registers, registers_for
-from compiler.codegen.spilling import Spills
+from compiler.codegen.registers.spilling import Spills
 from compiler.evaluation.sizes import Domain, Size, dimension
 from core_steps import interpret
 from tx8isa.numbers.formats import Format

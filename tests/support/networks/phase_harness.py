@@ -14,9 +14,9 @@ import emulator
 from asm.image import read_image, write_image
 from compiler.codegen import program
 from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.registers.spilling import Spills, fitting
 from compiler.codegen.slices.precision import stored
 from compiler.codegen.slices.tensors import DdrTensor
-from compiler.codegen.spilling import Spills, fitting
 from compiler.codegen.spm import SpmOverflow
 from compiler.graph import Array
 from tx8isa.machine.description import Machine, load_machine

@@ -13,9 +13,9 @@ import asm
 from asm.image import Image, image_parts
 from compiler.codegen import CONSTANTS_FILE, program, write_program
 from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.registers.spilling import OutOfRegisters, Spills, fitting
 from compiler.codegen.registers.sums import Proofs
 from compiler.codegen.schedule.phases import schedule
-from compiler.codegen.spilling import OutOfRegisters, Spills, fitting
 from compiler.codegen.spm import SpmOverflow
 from compiler.frontend.triton.operations import TtirError, TtirKernel
 from tx8isa.machine.description import Machine, load_machine

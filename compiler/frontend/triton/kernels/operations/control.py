@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from compiler.codegen.expr import Value, highest, maximum
+from compiler.codegen.writing.branches import exit_unless
 from compiler.frontend.triton.kernels.engines.elements import BINARY, UNARY
 from compiler.frontend.triton.kernels.integers import add, subtract, sum_before_division, truth_of, uniform
 from compiler.frontend.triton.kernels.site import KernelSite
@@ -215,7 +216,7 @@ def while_loop(site: KernelSite, found: TtirOperation, operands: Values) -> Valu
             [value for value, moved in zip(values, own, strict=True) if moved],
         )
         for smaller, larger in as_condition(site, goes_on).conditions:
-            site.kernel.exit_unless(smaller, larger, end)
+            exit_unless(site.kernel.registers, smaller, larger, end)
         put_all(site, places, site.run_block(after, [place.at(turn) for place in results]))
     return settled([place.at(0) for place in results])
 

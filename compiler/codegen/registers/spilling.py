@@ -13,10 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
+from compiler.codegen.expr import Address, Operation, Slot, Value
 from tx8isa.errors import Tx8Error
 from tx8isa.numbers.division import round_up
-
-from .expr import Address, Operation, Slot, Value
 
 TURNS = 8
 """Assumed number of turns of a loop when the uses of values are weighed."""

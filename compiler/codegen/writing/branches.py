@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from compiler.codegen.expr import Value
+from compiler.codegen.registers import Registers
 from compiler.codegen.tree import most_bytes
-
-from .values import Registers
 
 _REACH = 4000
 """Bytes that a branch reaches, and a few less."""

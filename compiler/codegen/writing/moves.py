@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from compiler.codegen.expr import Operation, Value, Variable, buffers_of, highest
+from compiler.codegen.spm import SpmOverflow
+from compiler.codegen.tree import Argument
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.limits import LARGEST_COUNT, MOST_MOVES
-
-from .expr import Operation, Value, Variable, buffers_of, highest
-from .spm import SpmOverflow
-from .tree import Argument
 
 _MOVE = "td.gatherscatter"
 _LEVELS = 3

@@ -1,0 +1,253 @@
+"""Loads that run one turn of a loop ahead: the next slice arrives during the arithmetic on this one.
+
+A loop uses two copies of its buffers in turns. The loads of the first turn go before the loop, and each turn
+begins with those of the next one. So RDMA has work while the kernel core waits for room in the queues of the
+engines that compute, and the second slice does not wait for the first turn, whose code is new to the core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from compiler.codegen.expr import Operation, Slot, Value, Variable, buffers_of, highest, symbols_of
+from compiler.codegen.registers import TILE
+from compiler.codegen.spm import SpmBuffer
+from compiler.codegen.tree import Argument, Issue, Item, Let, LineRange, Loop, issues
+from compiler.evaluation.sizes import most
+from tx8isa.records.meaning import Control
+from tx8isa.records.record import Engine, Operand
+
+from .conditions import if_below
+from .writer import Aside, CodePlace, CodeWriter
+
+_LEAST_BYTES = 4096
+"""Bytes of a turn's loads from which on they are worth the instructions that let them run ahead."""
+_LEAST_AFTER = 3
+"""Instructions of a turn besides its loads; behind fewer the next loads do not wait long."""
+
+_Values = Mapping[Variable, Value]
+
+
+@dataclass
+class LoopCode:
+    """The code of a loop. ``outer`` is the part of the tree that it is in, ``limit`` the value that its index
+    stays below; ``before`` is the place before its first turn, ``inside`` the beginning of each turn."""
+
+    loop: Loop
+    number: int
+    limit: Value
+    outer: list[Item]
+    before: CodePlace
+    inside: CodePlace | None = None
+
+
+def load_ahead(code: CodeWriter, found: LoopCode) -> None:
+    """Let the loads of a loop run ahead, once its body is written; nothing changes where none can."""
+    loop, inside = found.loop, found.inside
+    if not code.ahead or loop.parity is None or inside is None or code.registers.contents is not None:
+        return
+    loads = _Loads(code, found)
+    if not loads.worthwhile():
+        return
+    scope, code.scope = code.scope, (*code.scope, found.number)
+    recorded, loops = code.spm.recorded, len(code.spm.loops)
+    with code.aside(found.before, found.before.number) as first:
+        loads.emit(loads.values)
+    with code.aside(inside, inside.number + len(loads.issues)) as turn:
+        _next_turn(code, found, loop.parity, loads)
+    if first.fits and turn.fits:
+        code.spm.shift(2 * len(loads.issues), range(inside.uses, recorded), range(found.number + 1, loops))
+        _remove(code, loop, loads.issues)
+        _insert(code, found, first, turn, 2 * len(loads.issues))
+        code.spm.stay(loads.targets, found.number, code.count - 1, code.scope)
+    else:
+        code.spm.forget_since(recorded)
+    code.scope = scope
+
+
+def _next_turn(code: CodeWriter, found: LoopCode, parity: Variable, loads: _Loads) -> None:
+    """The loads of the turn after this one, if there is one, into the other copies."""
+    loop = found.loop
+    following = code.let(loop.variable + loop.step)
+    assert isinstance(following, Variable)
+    with if_below(code, following, found.limit):
+        index = replace(following, high=highest(loop.count) - 1)
+        loads.emit({**loads.values, loop.variable: index, parity: code.let(-1 - parity)})
+
+
+@dataclass
+class _Loads:
+    """The loads of a loop that can go to the beginning of a turn, or before it.
+
+    Nothing before them in the turn uses their buffers, of which the loop has two copies, the loop does not
+    store into what they read, and their operands depend on the turn alone. In loops that wait or exchange
+    data none can.
+    """
+
+    code: CodeWriter
+    found: LoopCode
+    issues: list[Issue] = field(default_factory=list)
+    values: dict[Variable, Value] = field(default_factory=dict)
+    """The values that the turn computes before the loads."""
+    targets: set[SpmBuffer] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        body = self.found.loop.body
+        inner = [*issues(body)]
+        if any(_orders(issue) for issue in inner):
+            return
+        stored = {symbol for issue in inner for symbol in self._symbols(issue, _is_written)}
+        touched: set[SpmBuffer] = set()
+        for item in body:
+            if isinstance(item, Let):
+                self.values[item.variable] = item.value
+            elif isinstance(item, Issue) and self._runs_ahead(item, touched, stored):
+                self.issues.append(item)
+                self.targets |= self._buffers(item)
+            else:
+                for issue in issues([item]):
+                    touched |= self._buffers(issue)
+
+    def worthwhile(self) -> bool:
+        """True if loads that run ahead save more than the instructions that they take."""
+        size = sum(most(buffer.size) for buffer in self.targets)
+        others = sum(1 for _ in issues(self.found.loop.body)) - len(self.issues)
+        return size >= _LEAST_BYTES and others >= _LEAST_AFTER
+
+    def emit(self, values: _Values) -> None:
+        """Write the loads, with other values in the place of variables."""
+        for load in self.issues:
+            with self.code.computing(load.node):
+                self.code.emit(load.mnemonic, **_with_values(load.arguments, values))
+
+    def _runs_ahead(self, issue: Issue, touched: set[SpmBuffer], stored: set[str]) -> bool:
+        if issue.record.engine is not Engine.RDMA or stored.intersection(self._symbols(issue, _is_read)):
+            return False
+        targets = self._buffers(issue)
+        if not targets or touched & targets or any(each.turning != self.found.number for each in targets):
+            return False
+        return all(map(self._is_known, _variables_of(_with_values(issue.arguments, self.values))))
+
+    def _is_known(self, variable: Variable) -> bool:
+        """True if a variable has the same value at the beginning of a turn."""
+        code = self.code
+        return variable.register == TILE or variable in code.values or variable in code.loop_variables
+
+    def _buffers(self, issue: Issue) -> set[SpmBuffer]:
+        """The buffers that an instruction uses."""
+        parts = _parts(_with_values(issue.arguments, self.code.values))
+        return {buffer for part in parts for buffer in buffers_of(part)}
+
+    def _symbols(self, issue: Issue, chosen: Callable[[Operand], bool]) -> Iterator[str]:
+        """The symbols in the addresses of the chosen operands in DDR."""
+        named = {operand.name for operand in issue.record.operands if operand.is_address and chosen(operand)}
+        arguments = {name: value for name, value in issue.arguments.items() if name in named}
+        for part in _parts(_with_values(arguments, self.code.values)):
+            if not any(True for _ in buffers_of(part)):
+                yield from symbols_of(part)
+
+
+def _orders(issue: Issue) -> bool:
+    """True for an instruction that waits, or in which other tiles or workers take part."""
+    waits = isinstance(issue.record.meaning, Control)
+    return waits or issue.worker != 0 or issue.record.engine is Engine.DTE
+
+
+def _is_written(operand: Operand) -> bool:
+    return operand.role != "read"
+
+
+def _is_read(operand: Operand) -> bool:
+    return operand.role != "write"
+
+
+def _parts(arguments: Mapping[str, Argument]) -> Iterator[Value]:
+    """The values among operands."""
+    for given in arguments.values():
+        parts: list[Value | float | str] = [*given] if isinstance(given, list) else [given]
+        yield from (part for part in parts if not isinstance(part, str | float))
+
+
+def _variables_of(arguments: Mapping[str, Argument]) -> Iterator[Variable]:
+    """The variables from which operands are computed."""
+    parts = [*_parts(arguments)]
+    while parts:
+        value = parts.pop()
+        if isinstance(value, Operation):
+            parts += [value.left, value.right]
+        elif isinstance(value, Slot):
+            yield value.parity
+        elif isinstance(value, Variable):
+            yield value
+
+
+def _with_values(arguments: Mapping[str, Argument], values: _Values) -> dict[str, Argument]:
+    """Operands with other values in the place of variables."""
+    found: dict[str, Argument] = {}
+    for name, given in arguments.items():
+        if isinstance(given, list):
+            found[name] = [_with(part, values) for part in given]
+        else:
+            found[name] = given if isinstance(given, str | float) else _with(given, values)
+    return found
+
+
+def _with(value: Value, values: _Values) -> Value:
+    if isinstance(value, Variable):
+        known = values.get(value, value)
+        return known if known is value or isinstance(known, Variable) else _with(known, values)
+    if isinstance(value, Operation):
+        left, right = _with(value.left, values), _with(value.right, values)
+        return replace(value, left=left, right=right)
+    if isinstance(value, Slot):
+        parity = values.get(value.parity, value.parity)
+        return replace(value, parity=parity) if isinstance(parity, Variable) else value
+    return value
+
+
+def _remove(code: CodeWriter, loop: Loop, gone: Iterable[Issue]) -> None:
+    """Remove loads from the body; instructions of the core between them belong to the next item."""
+    loads, kept, left = {issue.number for issue in gone}, list[Item](), 0
+    for item in loop.body:
+        if not isinstance(item, Issue):
+            kept.append(item)
+        elif item.number in loads:
+            own = item.lines.end - item.lines.first
+            code.out.erase(*item.lines)
+            code.out.instructions -= own
+            code.counted -= own
+            left += item.core - (own - 1)
+        else:
+            kept.append(item._replace(core=item.core + left))
+            left = 0
+    loop.body[:] = kept
+    loop.core += left
+
+
+def _insert(code: CodeWriter, found: LoopCode, first: Aside, turn: Aside, count: int) -> None:
+    """Insert code before the loop and at the beginning of its body, with ``count`` engine instructions."""
+    loop, outer, before, inside = found.loop, found.outer, first.place, turn.place
+    _move(loop.body, first.out.count + turn.out.count, count)
+    _move(first.items, before.line, 0)
+    _move(turn.items, inside.line + first.out.count, 0)
+    for place, aside in ((inside, turn), (before, first)):
+        code.out.insert(place.line, aside.out)
+        code.counted += aside.out.instructions
+    code.count += count
+    loop.body[:0] = turn.items
+    at = len(outer) - 1
+    outer[at:at] = first.items
+    if outer is code.tree:
+        code.gaps += [code.gaps[-1]._replace(item=at + 1 + number) for number in range(len(first.items))]
+
+
+def _move(items: list[Item], lines: int, numbers: int) -> None:
+    """Add to the numbers of lines and of instructions."""
+    for at, item in enumerate(items):
+        if isinstance(item, Issue):
+            moved = LineRange(item.lines.first + lines, item.lines.end + lines)
+            items[at] = item._replace(lines=moved, number=item.number + numbers)
+        elif isinstance(item, Loop):
+            item.line += lines
+            _move(item.body, lines, numbers)
