@@ -74,8 +74,9 @@ def attention(kernel: Kernel, work: Work) -> None:
         end = kernel.let(minimum(first + ceil_div(plan.heads, by_heads), plan.heads))
         scores = Scores(kernel, plan, tables, key_values, stretch.size)
         queries = BlockSlots(kernel, plan, 0, stretch.size, 2)
+        key_values.begin(first, end)
         with kernel.loop(end, first) as head:
-            HeadCode(scores, queries, stretch, head).run(place[1], by_blocks)
+            HeadCode(scores, queries, stretch, head).run(place[1], by_blocks, end)
 
 
 def _query_stretches(plan: AttentionPlan) -> list[Stretch]:

@@ -21,7 +21,7 @@ from compiler.codegen.slices.vector import Vector, convert
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
 
-from .key_values import KEYS, VALUES, KeySweep
+from .key_values import VALUES, KeySweep
 from .operands import store_result
 from .plan import HIDDEN
 from .scores import DoubleBuffer, QueryBlock, Scores
@@ -55,22 +55,23 @@ class HeadCode:
 
     # --- blocks of queries -------------------------------------------------------------------------------
 
-    def run(self, first: Value, step: int) -> None:
-        """Every ``step``-th block from ``first`` on.
+    def run(self, first: Value, step: int, end: Value) -> None:
+        """Every ``step``-th block from ``first`` on; the tile has heads to before ``end``.
 
         While a block is computed, the next is loaded and the result of the one before is finished.
         """
         kernel, count = self.kernel, self.stretch.count
-        self.key_values.load_all(KEYS, self.head)
+        self.key_values.begin_head(self.head, end)
         with kernel.if_below(first, count):
             self._put(first, step, self._load(first, step))
         with kernel.loop(count, first, step) as block:
-            self._block(block, first, step)
+            self._block(block, first, step, end)
+        self.key_values.end_head()
         with kernel.if_below(first, count):
             turns = (count - 1 - minimum(first, count - 1)) // step
             self._finish(kernel.let(first + turns * step), step)
 
-    def _block(self, block: Value, first: Value, step: int) -> None:
+    def _block(self, block: Value, first: Value, step: int, end: Value) -> None:
         kernel = self.kernel
         following = kernel.let(block + step)
         loaded: list[Aligned] = []
@@ -87,7 +88,10 @@ class HeadCode:
         with kernel.if_below(following, self.stretch.count):
             self._put(following, step, loaded[0])
         with kernel.if_below(block, first + 1):
-            self.key_values.load_all(VALUES, self.head)
+            self.key_values.begin_values(self.head)
+        if self.plan.heads_in_room > 1:
+            with kernel.if_below(self.stretch.count - 1, following):
+                self.key_values.send_next(self.head, end)
         shifted = self._shifted(queries, largest)
         self._begin_total(largest, block // step)
         self._weighted_values(shifted, block // step)

@@ -3,6 +3,9 @@
 Tiles that work on the same heads can load them as a team: one tile reads a block of K or V from DDR, and the
 DTE sends it to the others. Nothing orders the writes of the DTE, so the team meets in every step: a block is
 read from DDR in one step, sent in the next and used from the one after that.
+
+If there is room for the keys and values of two heads, another worker of the engines loads those of the next head
+while worker 0 computes this one; they are sent during its last block of queries, and the team meets once a head.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from .slots import BlockSlots
 
 KEYS, VALUES = 0, 1
 """The two matrices by number."""
+_LOADING = 1
+"""The worker that loads the next head."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,8 @@ class KeySweep:
 
 _BlockAction = Callable[[int, Value, Stretch, Value], None]
 """Code for one block: KEYS or VALUES, the head, the stretch, the number of the block in it."""
+_SlotAction = Callable[[Value, int, Value, Stretch, Value], None]
+"""The same after the slot of the head's first block."""
 
 
 class KeyValues:
@@ -54,25 +61,80 @@ class KeyValues:
         """``part``: the number of this tile among those that share the keys of a head."""
         self.kernel, self.plan, self.team = kernel, plan, team
         self.first = kernel.let(part * plan.own_blocks)
-        count = plan.own_blocks if plan.resident else plan.slots
+        count = plan.own_blocks * plan.heads_in_room if plan.resident else plan.slots
         self.slots = [BlockSlots(kernel, plan, index, plan.block_keys, count) for index in (1, 2)]
+        self.base: Value = 0
+        """The number of the slot with the first block of this head."""
         self.others = team.tiles - tiles_from(kernel, kernel.tile, 1) if team is not None else 0
 
     def rows(self, which: int, stretch: Stretch, step: Value) -> list[Aligned]:
         """The parts of a block of KEYS or VALUES."""
-        return self.slots[which].block(self._number(stretch, step), stretch.size)
+        return self.slots[which].block(self.base + self._number(stretch, step), stretch.size)
+
+    @property
+    def _loads_ahead(self) -> bool:
+        return self.plan.heads_in_room > 1
+
+    def begin(self, first: Value, end: Value) -> None:
+        """Load the first of the heads from ``first`` to before ``end``, if each is loaded before its turn."""
+        if not self._loads_ahead:
+            return
+        assert self.team is not None
+        with self.kernel.if_below(first, end):
+            self._share(self._fill, first, self._first_slot(first))
+            meet(self.kernel, self.team)
+            self._share(self._send, first, self._first_slot(first))
+
+    def begin_head(self, head: Value, end: Value) -> None:
+        """Make the keys of a head ready; begin to load the next one if each is loaded before its turn."""
+        if not self._loads_ahead:
+            self.load_all(KEYS, head)
+            return
+        assert self.team is not None
+        kernel, following = self.kernel, self.kernel.let(head + 1)
+        self.base = kernel.let(self._first_slot(head))
+        meet(kernel, self.team)
+        with kernel.if_below(following, end), kernel.on_worker(_LOADING):
+            self._share(self._fill, following, self._first_slot(following))
+
+    def begin_values(self, head: Value) -> None:
+        """Make the values of a head ready, during its first block of queries."""
+        if not self._loads_ahead:
+            self.load_all(VALUES, head)
+
+    def send_next(self, head: Value, end: Value) -> None:
+        """Send the next head to the team, during the last block of queries, if it has been loaded."""
+        kernel, following = self.kernel, self.kernel.let(head + 1)
+        with kernel.if_below(following, end):
+            with kernel.on_worker(_LOADING):
+                kernel.emit("ncc.wait")
+            self._share(self._send, following, self._first_slot(following))
+
+    def end_head(self) -> None:
+        """The blocks of queries of a head are done: until here loads of the next head used their buffers."""
+        if self._loads_ahead:
+            self.kernel.await_worker(_LOADING)
+
+    def _first_slot(self, head: Value) -> Value:
+        """The slot with the first block of a head: two heads use them in turns."""
+        return head % 2 * self.plan.own_blocks
+
+    def _share(self, action: _SlotAction, head: Value, base: Value) -> None:
+        """The action for the blocks of KEYS and VALUES that this tile loads for its team."""
+        for which in (KEYS, VALUES):
+            self._all_blocks(partial(self._if_mine, partial(action, base), which, head))
 
     def load_all(self, which: int, head: Value) -> None:
         """Load all blocks of KEYS or VALUES, if they stay in the scratchpad."""
         if not self.plan.resident:
             return
         if self.team is None:
-            self._all_blocks(partial(self._fill, which, head))
+            self._all_blocks(partial(self._fill, 0, which, head))
             return
         if which == KEYS:  # other tiles may still use the keys and values of the head before
             meet(self.kernel, self.team)
         for action in (self._fill, self._send):
-            self._all_blocks(partial(self._if_mine, action, which, head))
+            self._all_blocks(partial(self._if_mine, partial(action, 0), which, head))
             meet(self.kernel, self.team)
 
     def sweep(self, sweep: KeySweep) -> None:
@@ -80,7 +142,7 @@ class KeyValues:
         if self.plan.resident:
             self._sweep(sweep, lambda step: None, 0)
         elif self.team is None:
-            self._sweep(sweep, lambda step: self._if_swept(sweep, step, self._fill), 2)
+            self._sweep(sweep, lambda step: self._if_swept(sweep, step, partial(self._fill, 0)), 2)
         else:
             self._sweep_together(sweep, self.team)
 
@@ -107,17 +169,17 @@ class KeyValues:
             self._if_swept(sweep, step, partial(self._if_mine, action))
 
         for ahead in range(3):
-            move(kernel.let(first + ahead), self._fill)
+            move(kernel.let(first + ahead), partial(self._fill, 0))
         meet(kernel, team)
         for ahead in range(2):
-            move(kernel.let(first + ahead), self._send)
+            move(kernel.let(first + ahead), partial(self._send, 0))
         meet(kernel, team)
         sweep.prepare(first)
         sweep.meanwhile()
         with kernel.loop(end, first) as step:
             following = kernel.let(step + 1)
-            move(kernel.let(step + 3), self._fill)
-            move(kernel.let(step + 2), self._send)
+            move(kernel.let(step + 3), partial(self._fill, 0))
+            move(kernel.let(step + 2), partial(self._send, 0))
             with kernel.if_below(following, end):
                 sweep.prepare(following)
             sweep.use(step)
@@ -144,13 +206,14 @@ class KeyValues:
         with self.kernel.if_zero(owner % size):
             action(which, head, stretch, step)
 
-    def _fill(self, which: int, head: Value, stretch: Stretch, step: Value) -> None:
+    def _fill(self, base: Value, which: int, head: Value, stretch: Stretch, step: Value) -> None:
+        """Load a block into its slot; ``base`` is that of the head's first block."""
         begin = self.kernel.let(step * stretch.size + stretch.start)
-        slots, number = self.slots[which], self._number(stretch, step)
+        slots, number = self.slots[which], base + self._number(stretch, step)
         slots.put(number, slots.load(number, head, begin, stretch.size))
 
-    def _send(self, which: int, head: Value, stretch: Stretch, step: Value) -> None:
-        self.slots[which].send(self._number(stretch, step), stretch.size, self.others)
+    def _send(self, base: Value, which: int, head: Value, stretch: Stretch, step: Value) -> None:
+        self.slots[which].send(base + self._number(stretch, step), stretch.size, self.others)
 
     def _number(self, stretch: Stretch, step: Value) -> Value:
         """The number of a block among all of the head."""

@@ -56,6 +56,8 @@ class AttentionPlan:
     """True if keys and values of a head stay in the scratchpad."""
     shared: bool = False
     """True if tiles that work on the same heads load keys and values together."""
+    heads_in_room: int = 1
+    """Heads whose keys and values are in the scratchpad: 2 if teams load the next while they compute one."""
     parts: int = 1
     """Number of tiles that share the keys of a head, each with equally many blocks of them."""
     exchange: str = WAYS[0]
@@ -213,7 +215,9 @@ def _placed(plan: AttentionPlan, target: Target, budget: int) -> AttentionPlan:
     by_blocks = divide_tiles(target.tiles, plan.heads, blocks)[1]
     keeps_step = plan.resident or (plan.causal is None and blocks % by_blocks == 0)
     fits = 1 < by_blocks <= blocks and plan.m % plan.block_queries == 0 and keeps_step
-    return replace(plan, shared=plan.shared and fits)
+    plan = replace(plan, shared=plan.shared and fits)
+    ahead = replace(plan, heads_in_room=2)
+    return ahead if plan.shared and plan.resident and _fits(ahead, budget) else plan
 
 
 def _divides_keys(plan: AttentionPlan, target: Target, budget: int) -> bool:
@@ -259,7 +263,10 @@ def _spm_bytes(plan: AttentionPlan) -> int:
     wide = aligned_bytes(keys, queries, Format.FP32)
     matrix = Format.TF32 if parts > 1 else plan.fmt
     block = aligned_bytes(keys, plan.d, matrix) + aligned_bytes(keys, plan.e, matrix)
-    loaded = parts * (plan.own_blocks if plan.resident else plan.slots) * (block + 2 * LINE_BYTES)
+    slots = plan.own_blocks * plan.heads_in_room if plan.resident else plan.slots
+    loaded = parts * slots * (block + 2 * LINE_BYTES)
+    if plan.heads_in_room > 1:  # as they come from DDR, by rows and in planes
+        loaded += 2 * aligned_bytes(keys, max(plan.d, plan.e), Format.FP32)
     if plan.parts > 1:
         loaded += 2 * WORD * (plan.parts + 1) * (plan.partial_elements + BLOCK)
     scores = 2 * aligned_bytes(keys, queries, plan.fmt) + (parts - 1) * 2 * wide + wide

@@ -178,6 +178,24 @@ def test_tiles_that_load_all_keys_together(queries: int, keys: int, masked: bool
     assert "dte.broadcast" in text
 
 
+@pytest.mark.parametrize("fmt", list(TOLERANCE), ids=str)
+@pytest.mark.parametrize("sizes", [(5, 256, 256, 32), (5, 128, 256, 32), (1, 256, 130, 64)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_team_loads_the_next_head_while_it_computes(
+    sizes: tuple[int, int, int, int], masked: bool, fmt: Format
+) -> None:
+    """All heads in one team; teams with three heads and with two; one head alone, whose last block is short."""
+    mask = causal(*sizes[1:3]) if masked and sizes[2] % 64 == 0 else None
+    text = made(sizes, fmt, mask).check(cut(64, 64, True), 4, strict=True)
+    assert re.search(r"rdma.* worker=1", text) and "ncc.wait                worker=1" in text
+
+
+def test_a_team_without_room_for_two_heads_loads_each_in_its_turn() -> None:
+    case = made((5, 256, 256, 32), Format.FP16)
+    text = case.check(cut(64, 64, True), 4, 0x20000, strict=True)
+    assert "dte.broadcast" in text and "worker=1" not in text
+
+
 def test_what_is_shared_has_no_race() -> None:
     made((2, 128, 256, 32), Format.FP16).check(cut(64, 64, True), 4, strict=True)
     made((1, 128, 330, 64), Format.FP16).check(cut(64, 64, True), 2, 0x40000, strict=True)
