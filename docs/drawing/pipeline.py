@@ -60,10 +60,13 @@ def number(found: Slice) -> int:
 
 
 def turn_by_number(slices: list[Slice]) -> dict[int, int]:
-    """The turn of the loop to which each instruction belongs: each load begins one."""
+    """The slice of each instruction: each load has the next one, and each store is the last of its slice."""
     ordered = sorted((s for s in slices if "instruction number" in s.more), key=number)
-    turns = accumulate((s.track == "RDMA" for s in ordered), initial=-1)
-    return {number(s): turn for s, turn in zip(ordered, list(turns)[1:], strict=True)}
+    loads = [number(s) for s in ordered if s.track == "RDMA"]
+    found = {load: turn for turn, load in enumerate(loads)}
+    others = [s for s in ordered if s.track != "RDMA"]
+    stores = accumulate((s.track == "WDMA" for s in others), initial=0)
+    return found | {number(s): turn for s, turn in zip(others, list(stores)[:-1], strict=True)}
 
 
 def copy_by_turn(slices: list[Slice], turns: dict[int, int]) -> list[str]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from compiler.codegen.expr import Operation, Slot, Value, Variable, buffers_of, highest, symbols_of
-from compiler.codegen.registers import TILE
+from compiler.codegen.expr import Address, Operation, Slot, Value, Variable, highest
+from compiler.codegen.registers import POOL, TILE
 from compiler.codegen.spm import SpmBuffer
 from compiler.codegen.tree import Argument, Issue, Item, Let, LineRange, Loop, issues
-from compiler.evaluation.sizes import most
+from compiler.evaluation.sizes import largest, least, most
 from tx8isa.records.meaning import Control
 from tx8isa.records.record import Engine, Operand
 
@@ -26,7 +27,8 @@ _LEAST_BYTES = 4096
 _LEAST_AFTER = 3
 """Instructions of a turn besides its loads; behind fewer the next loads do not wait long."""
 
-_Values = Mapping[Variable, Value]
+_Values = Mapping[str, Value]
+"""Values of registers. Variables of one register may differ in the ranges that they are known to have."""
 
 
 @dataclass
@@ -53,13 +55,14 @@ def load_ahead(code: CodeWriter, found: LoopCode) -> None:
     scope, code.scope = code.scope, (*code.scope, found.number)
     recorded, loops = code.spm.recorded, len(code.spm.loops)
     with code.aside(found.before, found.before.number) as first:
-        loads.emit(loads.values)
-    with code.aside(inside, inside.number + len(loads.issues)) as turn:
+        code.body += [Let(loop.variable, loop.start), Let(loop.parity, 0)]
+        loads.emit({})
+    with code.aside(inside, inside.number + len(loads.found)) as turn:
         _next_turn(code, found, loop.parity, loads)
     if first.fits and turn.fits:
-        code.spm.shift(2 * len(loads.issues), range(inside.uses, recorded), range(found.number + 1, loops))
-        _remove(code, loop, loads.issues)
-        _insert(code, found, first, turn, 2 * len(loads.issues))
+        code.spm.shift(2 * len(loads.found), range(inside.uses, recorded), range(found.number + 1, loops))
+        _remove(code, loop, (load.issue for load in loads.found))
+        _insert(code, found, first, turn, 2 * len(loads.found))
         code.spm.stay(loads.targets, found.number, code.count - 1, code.scope)
     else:
         code.spm.forget_since(recorded)
@@ -71,9 +74,18 @@ def _next_turn(code: CodeWriter, found: LoopCode, parity: Variable, loads: _Load
     loop = found.loop
     following = code.let(loop.variable + loop.step)
     assert isinstance(following, Variable)
+    if isinstance(found.limit, Variable):
+        code.body.append(Let(found.limit, loop.count))
     with if_below(code, following, found.limit):
         index = replace(following, high=highest(loop.count) - 1)
-        loads.emit({**loads.values, loop.variable: index, parity: code.let(-1 - parity)})
+        loads.emit({loop.variable.register: index, parity.register: code.let(-1 - parity)})
+
+
+class _Load(NamedTuple):
+    """A load, and its operands as the beginning of a turn knows them."""
+
+    issue: Issue
+    arguments: dict[str, Argument]
 
 
 @dataclass
@@ -86,24 +98,23 @@ class _Loads:
     """
 
     code: CodeWriter
-    found: LoopCode
-    issues: list[Issue] = field(default_factory=list)
-    values: dict[Variable, Value] = field(default_factory=dict)
-    """The values that the turn computes before the loads."""
+    loop_code: LoopCode
+    found: list[_Load] = field(default_factory=list)
     targets: set[SpmBuffer] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        body = self.found.loop.body
+        body = self.loop_code.loop.body
         inner = [*issues(body)]
         if any(_orders(issue) for issue in inner):
             return
         stored = {symbol for issue in inner for symbol in self._symbols(issue, _is_written)}
+        computed: dict[str, Value] = {}
         touched: set[SpmBuffer] = set()
         for item in body:
             if isinstance(item, Let):
-                self.values[item.variable] = item.value
-            elif isinstance(item, Issue) and self._runs_ahead(item, touched, stored):
-                self.issues.append(item)
+                computed[item.variable.register] = _with(item.value, computed)
+            elif isinstance(item, Issue) and self._can_move(item, touched, stored, computed):
+                self.found.append(_Load(item, _with_values(item.arguments, computed)))
                 self.targets |= self._buffers(item)
             else:
                 for issue in issues([item]):
@@ -112,40 +123,44 @@ class _Loads:
     def worthwhile(self) -> bool:
         """True if loads that run ahead save more than the instructions that they take."""
         size = sum(most(buffer.size) for buffer in self.targets)
-        others = sum(1 for _ in issues(self.found.loop.body)) - len(self.issues)
+        others = sum(1 for _ in issues(self.loop_code.loop.body)) - len(self.found)
         return size >= _LEAST_BYTES and others >= _LEAST_AFTER
 
     def emit(self, values: _Values) -> None:
-        """Write the loads, with other values in the place of variables."""
-        for load in self.issues:
-            with self.code.computing(load.node):
-                self.code.emit(load.mnemonic, **_with_values(load.arguments, values))
+        """Write the loads, with these values in the place of registers."""
+        for load in self.found:
+            with self.code.computing(load.issue.node):
+                self.code.emit(load.issue.mnemonic, **_with_values(load.arguments, values))
 
-    def _runs_ahead(self, issue: Issue, touched: set[SpmBuffer], stored: set[str]) -> bool:
+    def _can_move(self, issue: Issue, touched: set[SpmBuffer], stored: set[str], computed: _Values) -> bool:
         if issue.record.engine is not Engine.RDMA or stored.intersection(self._symbols(issue, _is_read)):
             return False
-        targets = self._buffers(issue)
-        if not targets or touched & targets or any(each.turning != self.found.number for each in targets):
+        targets, number = self._buffers(issue), self.loop_code.number
+        if not targets or touched & targets or any(each.turning != number for each in targets):
             return False
-        return all(map(self._is_known, _variables_of(_with_values(issue.arguments, self.values))))
+        parts = _parts(_with_values(issue.arguments, computed), {})
+        variables = [part.parity if isinstance(part, Slot) else part for part in parts]
+        return all(self._is_known(each) for each in variables if isinstance(each, Variable))
 
     def _is_known(self, variable: Variable) -> bool:
-        """True if a variable has the same value at the beginning of a turn."""
-        code = self.code
-        return variable.register == TILE or variable in code.values or variable in code.loop_variables
+        """True if a variable, or the one whose range it narrows, has its value at the beginning of a turn."""
+        code, inside, register = self.code, self.loop_code.inside, variable.register
+        if register == TILE or variable in code.values or variable in code.loop_variables:
+            return True
+        return inside is not None and register in POOL and register not in inside.free
 
     def _buffers(self, issue: Issue) -> set[SpmBuffer]:
         """The buffers that an instruction uses."""
-        parts = _parts(_with_values(issue.arguments, self.code.values))
-        return {buffer for part in parts for buffer in buffers_of(part)}
+        parts = _parts(issue.arguments, self.code.values)
+        return {part.buffer for part in parts if isinstance(part, Address) and part.buffer is not None}
 
     def _symbols(self, issue: Issue, chosen: Callable[[Operand], bool]) -> Iterator[str]:
         """The symbols in the addresses of the chosen operands in DDR."""
         named = {operand.name for operand in issue.record.operands if operand.is_address and chosen(operand)}
         arguments = {name: value for name, value in issue.arguments.items() if name in named}
-        for part in _parts(_with_values(arguments, self.code.values)):
-            if not any(True for _ in buffers_of(part)):
-                yield from symbols_of(part)
+        for part in _parts(arguments, self.code.values):
+            if isinstance(part, Address) and part.buffer is None:
+                yield part.symbol
 
 
 def _orders(issue: Issue) -> bool:
@@ -162,28 +177,24 @@ def _is_read(operand: Operand) -> bool:
     return operand.role != "write"
 
 
-def _parts(arguments: Mapping[str, Argument]) -> Iterator[Value]:
-    """The values among operands."""
+def _parts(arguments: Mapping[str, Argument], kept: Mapping[Variable, Value]) -> Iterator[Value]:
+    """The terms of operands, with the values of ``kept`` variables in their place."""
+    parts: list[Value] = []
     for given in arguments.values():
-        parts: list[Value | float | str] = [*given] if isinstance(given, list) else [given]
-        yield from (part for part in parts if not isinstance(part, str | float))
-
-
-def _variables_of(arguments: Mapping[str, Argument]) -> Iterator[Variable]:
-    """The variables from which operands are computed."""
-    parts = [*_parts(arguments)]
+        several: list[Value | float | str] = [*given] if isinstance(given, list) else [given]
+        parts += (part for part in several if not isinstance(part, str | float))
     while parts:
         value = parts.pop()
         if isinstance(value, Operation):
             parts += [value.left, value.right]
-        elif isinstance(value, Slot):
-            yield value.parity
-        elif isinstance(value, Variable):
+        elif isinstance(value, Variable) and value in kept:
+            parts.append(kept[value])
+        else:
             yield value
 
 
 def _with_values(arguments: Mapping[str, Argument], values: _Values) -> dict[str, Argument]:
-    """Operands with other values in the place of variables."""
+    """Operands with these values in the place of registers."""
     found: dict[str, Argument] = {}
     for name, given in arguments.items():
         if isinstance(given, list):
@@ -195,15 +206,21 @@ def _with_values(arguments: Mapping[str, Argument], values: _Values) -> dict[str
 
 def _with(value: Value, values: _Values) -> Value:
     if isinstance(value, Variable):
-        known = values.get(value, value)
-        return known if known is value or isinstance(known, Variable) else _with(known, values)
+        return _narrowed(values[value.register], value) if value.register in values else value
     if isinstance(value, Operation):
-        left, right = _with(value.left, values), _with(value.right, values)
-        return replace(value, left=left, right=right)
-    if isinstance(value, Slot):
-        parity = values.get(value.parity, value.parity)
-        return replace(value, parity=parity) if isinstance(parity, Variable) else value
+        return replace(value, left=_with(value.left, values), right=_with(value.right, values))
+    if isinstance(value, Slot) and value.parity.register in values:
+        parity = values[value.parity.register]
+        assert isinstance(parity, Variable)
+        return replace(value, parity=parity)
     return value
+
+
+def _narrowed(known: Value, variable: Variable) -> Value:
+    """A value with the range of a variable that stands for it."""
+    if not isinstance(known, Variable | Operation):
+        return known
+    return replace(known, low=largest(known.low, variable.low), high=least(known.high, variable.high))
 
 
 def _remove(code: CodeWriter, loop: Loop, gone: Iterable[Issue]) -> None:

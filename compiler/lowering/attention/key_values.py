@@ -4,8 +4,9 @@ Tiles that work on the same heads can load them as a team: one tile reads a bloc
 DTE sends it to the others. Nothing orders the writes of the DTE, so the team meets in every step: a block is
 read from DDR in one step, sent in the next and used from the one after that.
 
-If there is room for the keys and values of two heads, another worker of the engines loads those of the next head
-while worker 0 computes this one; they are sent during its last block of queries, and the team meets once a head.
+If there is room for the keys and values of two heads, another worker of the engines loads those of the next
+head while worker 0 computes this one. They are sent during its last block of queries, and the team meets once
+a head.
 """
 
 from __future__ import annotations

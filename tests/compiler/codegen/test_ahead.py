@@ -10,6 +10,7 @@ import pytest
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.schedule.head import find_head
+from compiler.codegen.slices.shards import shard_of, slices
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.tree import Issue
@@ -90,6 +91,30 @@ def test_it_takes_less_time_and_the_estimate_says_so() -> None:
     (slow, slowly), (fast, quickly) = cycles(ahead=False), cycles(ahead=True)
     assert fast < 0.85 * slow
     assert quickly < 0.85 * slowly
+
+
+def test_the_estimate_knows_loops_whose_bounds_are_in_registers() -> None:
+    """Each tile has rows of its own, in slices whose length is known in a turn alone."""
+    x, y = vectors(16 * 3 * SLICE - 5)
+
+    def lower(kernel: Kernel) -> None:
+        kernel.ahead = True
+        with slices(kernel, shard_of(x.shape[0], 16, kernel.tile, SLICE)) as (begin, length):
+            data, result = kernel.buffer("data", 4 * SLICE), kernel.buffer("result", 4 * SLICE)
+            kernel.emit("rdma.fp32", dst=data, src=x.at(begin), n=length)
+            for _ in range(4):
+                kernel.emit("ct.add.vv.fp32", dst=result, src0=data, src1=data, n=length)
+            kernel.emit("wdma.fp32", dst=y.at(begin), src=result, n=length)
+
+    kernel = phase(lower, 16)
+    assert kernel.spm.needed_twice
+    program, _ = phase_program(lower, [x], y, 16)
+    data = np.arange(x.shape[0], dtype=np.float32)
+    system = program.start({"x": data}, timed=True, strict=True)
+    system.run()
+    np.testing.assert_array_equal(program.results(system)["y"], 2 * data)
+    assert system.cycles is not None and not system.sanitizer.hazards()  # type: ignore[union-attr]
+    assert 0.3 * system.cycles < estimate(kernel, MACHINE).cycles < system.cycles
 
 
 def loads_in_place(change: Callable[[Kernel, Value, Value], None], **options: int) -> Kernel:

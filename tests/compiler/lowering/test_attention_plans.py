@@ -184,7 +184,7 @@ def test_tiles_that_load_all_keys_together(queries: int, keys: int, masked: bool
 def test_a_team_loads_the_next_head_while_it_computes(
     sizes: tuple[int, int, int, int], masked: bool, fmt: Format
 ) -> None:
-    """All heads in one team; teams with three heads and with two; one head alone, whose last block is short."""
+    """All heads in one team; teams with three heads and with two; one head, whose last block is short."""
     mask = causal(*sizes[1:3]) if masked and sizes[2] % 64 == 0 else None
     text = made(sizes, fmt, mask).check(cut(64, 64, True), 4, strict=True)
     assert re.search(r"rdma.* worker=1", text) and "ncc.wait                worker=1" in text
