@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 from weakref import ref
@@ -24,11 +26,30 @@ from tx8isa.records.record import Engine
 from . import layout
 from .efforts import effort_kernel
 from .log import TileLog, log_kernel
-from .slices import Later
+from .slices import Later, Repeatable, Sink, Waiting
 
 Words = npt.NDArray[np.int64]
 MOST_FLOWS_OF_A_TILE = 2 + layout.MOST_MESSAGES
 """RDMA, WDMA and messages."""
+MOST_KEPT = 1 << 22
+"""The most words of all logs of a run together that are kept to be compared with those of later runs."""
+
+
+def reuses_time() -> bool:
+    """Return True if runs with equal logs are simulated once: not with ``TX8_REUSE_TIME=0``."""
+    return os.environ.get("TX8_REUSE_TIME") != "0"
+
+
+@dataclass
+class Solved:
+    """What simulations have found about a run; it holds for every run with the same logs."""
+
+    ends: list[int]
+    """By tile, the time in ticks at which it exited or was stopped; empty before that is known."""
+    found: Repeatable | None = None
+    """The findings of the sink that got the slices; None if no sink has asked for them."""
+    cycles_at_ends: Sequence[float] = ()
+    """Cycles at both ends of the ranges of the machine's figures; empty until somebody asks."""
 
 
 class SimulationArrays:
@@ -57,6 +78,11 @@ class SimulationArrays:
         self.lock = threading.RLock()
         """Held by the thread that simulates the rest of a run."""
         self._expected: list[ref[Later]] = []
+        self._solved: Solved | None = None
+        self._kept: Words = np.empty(0, dtype=np.int64)
+        """The logs of ``_solved``, tile by tile; never shrinks."""
+        self._used: list[int] = []
+        """The words of each of these logs."""
 
     def expect(self, later: Later, find: Callable[[Any], None]) -> None:
         """Register a finding about the arrays: it is made before their reset, if it is still wanted then."""
@@ -70,6 +96,41 @@ class SimulationArrays:
                 if (later := expected()) is not None:
                     later.settle()
             self._expected.clear()
+
+    def solved(self, sinks: Sequence[Sink]) -> Solved | None:
+        """Return what is known about the run, if its logs are those of the run that was remembered.
+
+        The sinks take over what those of that run have found; None if one of them cannot.
+        """
+        known = self._solved
+        if known is None or self._used != self.heads[:, layout.T_AT].tolist() or not reuses_time():
+            return None
+        same = all(np.array_equal(kept, rows) for kept, rows in self._pairs())
+        repeated = same and all(isinstance(sink, Waiting) and sink.repeat(known.found) for sink in sinks)
+        return known if repeated else None
+
+    def remember(self, solved: Solved, sinks: Sequence[Sink]) -> None:
+        """Keep the logs of a run, unless they are long, and what was found when all of them was simulated.
+
+        ``sinks`` have received the slices.
+        """
+        self._solved, self._used = None, self.heads[:, layout.T_AT].tolist()
+        size = sum(self._used)
+        if size > MOST_KEPT or not reuses_time():
+            return
+        if size > self._kept.size:
+            self._kept = np.empty(size, dtype=np.int64)
+        for kept, rows in self._pairs():
+            kept[:] = rows
+        solved.found = next((sink.findings() for sink in sinks if isinstance(sink, Waiting)), None)
+        self._solved = solved
+
+    def _pairs(self) -> Iterator[tuple[Words, Words]]:
+        """Yield for each tile the kept words of its log, and its log."""
+        first = 0
+        for rows, size in zip(self.rows, self._used, strict=True):
+            yield self._kept[first : first + size], rows[:size]
+            first += size
 
     def begin(self) -> None:
         """Put the state at rest at time 0."""

@@ -25,7 +25,7 @@ from tx8isa.machine.description import Machine
 from tx8isa.numbers.primitives import s64
 
 from . import layout
-from .chip import SimulationArrays, read_moment
+from .chip import SimulationArrays, Solved, read_moment
 from .log import Polls, copy_payload, drop, half_full, runs_of_side
 from .output import make_batch
 from .replay import Replay, TimeRange
@@ -74,9 +74,12 @@ class Simulator(Observer):
         self._coming: list[list[tuple[int, int]]] = [[] for _ in tiles]
         self._moments: list[Moment | None] = [None] * len(tiles)
         self._known = self._heads[:, layout.T_AT].copy()  # words of the logs between two rounds
-        self._over, self._found_ends = False, list[int]()
+        self._over = False
         self._later: ref[Waiting] | None = None
         """The waiting sink; it refers to this simulation, so a run that nobody asks about is forgotten."""
+        self._whole = False
+        """True if the run is over, nothing of it was simulated, and its sinks may wait."""
+        self._solved = Solved([])
 
     @cached_property
     def chip(self) -> Words:
@@ -166,7 +169,8 @@ class Simulator(Observer):
     def _away(self, tile: Tile, chip: int, target: int) -> tuple[int, int]:
         """Return target and stream in the row of a message to a tile of another chip."""
         self.tickets[tile.number] += 1
-        return away_number(len(self.tiles), chip, target), layout.AWAY - (self.tickets[tile.number] - 1)
+        away = len(self.tiles) * (1 + chip) + target  # above the numbers of this chip's tiles
+        return away, layout.AWAY - (self.tickets[tile.number] - 1)
 
     def arrival_seen(self, tile: Tile, stream: int) -> None:
         arrived = int(self.arrived[tile.number, stream])
@@ -292,40 +296,45 @@ class Simulator(Observer):
     def run_ended(self, tiles: Sequence[Tile]) -> None:
         """Finish: issued instructions end, and no tile issues any more."""
         self._note_progress()
-        self._over = True
+        last = self.sinks[-1] if self.sinks else None
+        waits = len(self.sinks) < 2 and isinstance(last, Waiting | None)
+        self._over, self._whole = True, waits and "chip" not in vars(self)
         for wanted in self._ranges:
             self._arrays.expect(wanted, self._find_range)
         self._ranges = []
-        last = self.sinks[-1] if self.sinks else None
-        if not self.may_wait or len(self.sinks) > 1 or not isinstance(last, Waiting | None):
+        if not (waits and self.may_wait):
             self._finish()
-        elif last is not None:
+        elif isinstance(last, Waiting):
             self.sinks, self._later = [], ref(last)
             self._arrays.expect(last, self._finish)
 
     def _finish(self, asked: Later | None = None) -> None:
-        """Simulate the rest, once. The logs keep it for the ends of the ranges."""
-        if self._found_ends:
+        """Simulate the rest, once, or take it from an equal run; the logs keep it for the ranges' ends."""
+        if self._solved.ends:
             return
         if self._later is not None and (waiting := self._later()) is not None:
             self.sinks = [waiting]
+        if self._whole and (solved := self._arrays.solved(self.sinks)) is not None:
+            self._solved, self.sinks = solved, []
+            return
         self.chip[layout.H_OVER] = 1
         self._work_off(self._heads[:, layout.T_AT])
         self._deliver()
-        self._found_ends = self._ends()
+        self._solved = Solved(self._ends())
         for sink in self.sinks:
-            sink.close(self._found_ends)
+            sink.close(self._solved.ends)
+        if self._whole:
+            self._arrays.remember(self._solved, self.sinks)
         self.sinks = []
 
     def _find_range(self, wanted: TimeRange) -> None:
-        """Simulate the rest at both ends, including waits of stopped tiles."""
-        wanted.found([max(self.ends) / TICKS, *self._cycles_at_ends])
-
-    @cached_property
-    def _cycles_at_ends(self) -> list[float]:
-        for replay in self._replays:
-            replay.take([log.rows[: log.used] for log in self.logs], over=True)
-        return [replay.cycles for replay in self._replays]
+        """Simulate the rest at both ends, once, including waits of stopped tiles."""
+        ends, solved = self.ends, self._solved
+        if not solved.cycles_at_ends:
+            for replay in self._replays:
+                replay.take([log.rows[: log.used] for log in self.logs], over=True)
+            solved.cycles_at_ends = [replay.cycles for replay in self._replays]
+        wanted.found([max(ends) / TICKS, *solved.cycles_at_ends])
 
     @property
     def ends(self) -> list[int]:
@@ -333,7 +342,7 @@ class Simulator(Observer):
         if self._over:
             with self._arrays.lock:
                 self._finish()
-        return self._found_ends
+        return self._solved.ends
 
     @property
     def cycles(self) -> int:
@@ -387,8 +396,3 @@ class Simulator(Observer):
         """Give the simulation the host addresses that it needs."""
         chip[[layout.H_OUT, layout.H_OUT_SIZE]] = self._out.ctypes.data, layout.OUT_ROWS
         chip[self._places + layout.P_LOG] = [log.rows.ctypes.data for log in self.logs]
-
-
-def away_number(tiles: int, chip: int, tile: int) -> int:
-    """Return the number of another chip's tile as a target: above those of this chip, which has ``tiles``."""
-    return tiles * (1 + chip) + tile

@@ -16,7 +16,18 @@ import numpy.typing as npt
 
 from tx8isa.cost.instructions import TICKS
 
-__all__ = ["MOST_RANGES", "SLICE", "TICKS", "Batch", "Cause", "Later", "Sink", "Track", "Waiting"]
+__all__ = [
+    "MOST_RANGES",
+    "SLICE",
+    "TICKS",
+    "Batch",
+    "Cause",
+    "Later",
+    "Repeatable",
+    "Sink",
+    "Track",
+    "Waiting",
+]
 
 
 class Track(IntEnum):
@@ -109,6 +120,16 @@ class Sink(Protocol):
         """The run is over; ``ends`` is the time in ticks at which each tile exited or was stopped."""
 
 
+class Repeatable(Sink, Protocol):
+    """A sink whose findings depend on the slices alone, so that equal runs can share them."""
+
+    def findings(self) -> Repeatable:
+        """Return what ``close`` has found, apart from the sink; nobody changes it any more."""
+
+    def repeat(self, found: Repeatable) -> bool:
+        """Take over what the sink of an equal run has found; False if it was a sink of another kind."""
+
+
 class Later:
     """A finding about a run that is computed on demand, or before another run takes its place."""
 
@@ -131,7 +152,7 @@ class Later:
 class Waiting(Later):
     """A sink in front of another one, which keeps no batch and receives the slices of a run at ``settle``."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Repeatable) -> None:
         super().__init__()
         self._sink = sink
 
@@ -140,3 +161,11 @@ class Waiting(Later):
 
     def close(self, ends: Sequence[int]) -> None:
         self._sink.close(ends)
+
+    def findings(self) -> Repeatable:
+        """Return what the sink has found."""
+        return self._sink.findings()
+
+    def repeat(self, found: Repeatable | None) -> bool:
+        """Let the sink take over findings about an equal run; False if there are none of its kind."""
+        return found is not None and self._sink.repeat(found)

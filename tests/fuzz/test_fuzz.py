@@ -50,7 +50,7 @@ def run(kind: str, first: int, count: int, timeout: float, **environment: str) -
     [
         *[("tiles", 30), ("registers", 75), ("images", 75), ("executables", 50), ("scalar", 100)],
         *[("assembly", 50), ("graphs", 50), ("models", 50), ("states", 50), ("gdb", 75)],
-        *[("disassembly", 30), ("interrupted", 30)],
+        *[("disassembly", 30), ("interrupted", 30), ("repeats", 20)],
     ],
 )
 def test_hostile_input(kind: str, count: int) -> None:

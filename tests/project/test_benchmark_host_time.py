@@ -94,10 +94,11 @@ def test_a_copy_of_the_library_belongs_to_its_kernel(bench: SimpleNamespace) -> 
         ("ct.add.vv.fp32", "tx8_entry", "vector engine (CT)"),
         ("wdma.16bit", "tx8_entry", "loads and stores of DDR (RDMA, WDMA)"),
         ("td.memset", "tx8_entry", "moves in the scratchpad (TDMA)"),
-        ("DTE copy", "tx8_entry", "copies between tiles (DTE)"),
+        ("DTE copy", "tx8_entry", "copies between tiles (DTE), rounds of tiles"),
+        ("rounds of tiles", "tx8_entry", "copies between tiles (DTE), rounds of tiles"),
         ("kernel core", "loop", "kernel core"),
         ("", "", "kernel core"),
-        ("engine issue", "take", "issuing, queues, rounds of tiles"),
+        ("engine issue", "take", "issuing, queues"),
         ("libpython3.11.so.1.0", "", "Python: what compiled code leaves to it, inputs and outputs"),
         (
             "_zlib.cpython-311-x86_64-linux-gnu.so",

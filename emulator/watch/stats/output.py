@@ -48,15 +48,15 @@ def executed(tiles: Sequence[Tile | TileTotals]) -> Iterator[str]:
     yield f"{'  engines':<28}{engine_total:>16,}"
     yield ""
     yield f"{'engine':<28}{'instructions':>16}{'bytes read':>18}{'bytes written':>18}"
+    found = [(tables.records()[number], counts[number]) for number in np.flatnonzero(counts[:, 0]).tolist()]
     for engine in Engine:
-        rows = [number for number, record in enumerate(tables.records()) if record.engine is engine]
-        if counts[rows, 0].sum():
-            yield _row(engine.name, counts[rows].sum(axis=0))
+        own = [count for record, count in found if record.engine is engine]
+        if own:
+            yield _row(engine.name, np.sum(own, axis=0))
     yield ""
     yield f"{'instruction':<28}{'instructions':>16}{'bytes read':>18}{'bytes written':>18}"
-    for number in np.argsort(-counts[:, 0], kind="stable"):
-        if counts[number, 0]:
-            yield _row(tables.records()[number].mnemonic, counts[number])
+    for record, count in sorted(found, key=lambda each: -each[1][0]):
+        yield _row(record.mnemonic, count)
 
 
 def _row(name: str, counts: np.ndarray) -> str:

@@ -18,7 +18,7 @@ from tx8isa.records.record import Engine
 from . import roofline
 from .losses import losses
 from .roofline import Least, Work
-from .sink import ENGINES, MOVED, Statistics
+from .sink import MOVED, Statistics
 from .types import (
     Arithmetic,
     By,
@@ -123,38 +123,31 @@ def _work(statistics: Statistics, nodes: slice) -> Work:
 
 
 def _engines(statistics: Statistics) -> Iterator[EngineTime]:
-    times = statistics.times.sum(axis=0)
     instructions = statistics.instructions.sum(axis=0)
-    for tile in range(len(times)):
-        for track in ENGINES:
-            if instructions[tile, track]:
-                by = times[tile, track]
-                yield EngineTime(
-                    tile,
-                    cast(EngineName, track.name),
-                    int(instructions[tile, track]),
-                    cycles(by[Cause.NOTHING]),
-                    _by(statistics.held[tile, track]),
-                    cycles(by[Cause.BANK]),
-                    cycles(by[Cause.DDR]),
-                    cycles(by[Cause.NOC]),
-                    cycles(max(statistics.total - int(by.sum()), 0)),
-                )
+    used = np.nonzero(instructions[:, : Track.CORE])  # tile by tile, in the order of the engines
+    ticks, held = statistics.times.sum(axis=0)[used], statistics.held[used].tolist()
+    idle = np.maximum(statistics.total - ticks.sum(axis=1), 0)
+    figures = [ticks[:, cause] for cause in (Cause.NOTHING, Cause.BANK, Cause.DDR, Cause.NOC)]
+    columns = [*used, instructions[used], *(column / TICKS for column in (*figures, idle))]
+    for row, by in zip(zip(*(column.tolist() for column in columns), strict=True), held, strict=True):
+        tile, track, count, busy, bank, ddr, noc, rest = row
+        yield EngineTime(tile, cast(EngineName, _NAMES[track]), count, busy, _by(by), bank, ddr, noc, rest)
 
 
 def _cores(statistics: Statistics) -> Iterator[CoreTime]:
-    times = statistics.times[:, :, Track.CORE].sum(axis=0)
-    worked = statistics.instructions.sum(axis=(0, 2)) > 0
+    times = statistics.times[:, :, Track.CORE].sum(axis=0).tolist()
+    held, queued = statistics.held[:, Track.CORE].tolist(), statistics.queued.tolist()
+    worked = (statistics.instructions.sum(axis=(0, 2)) > 0).tolist()
     every = round(statistics.machine.timing.core.program.value * TICKS)
     for tile, end in enumerate(statistics.ends):
         by = times[tile]
-        program = int(by[Cause.PROGRAM]) if worked[tile] else min(end, every)
-        waits = int(by.sum()) - int(by[Cause.PROGRAM]) + program
+        program = by[Cause.PROGRAM] if worked[tile] else min(end, every)
+        waits = sum(by) - by[Cause.PROGRAM] + program
         yield CoreTime(
             tile,
             cycles(max(end - waits, 0)),
-            _by(statistics.queued[tile]),
-            _by(statistics.held[tile, Track.CORE]),
+            _by(queued[tile]),
+            _by(held[tile]),
             cycles(by[Cause.DTE]),
             cycles(by[Cause.ARRIVAL]),
             cycles(by[Cause.BARRIER]),
@@ -163,9 +156,9 @@ def _cores(statistics: Statistics) -> Iterator[CoreTime]:
         )
 
 
-def _by(ticks: Ints) -> By:
+def _by(ticks: Sequence[int]) -> By:
     """Return cycles by the name of the track, without zeros."""
-    return {name: cycles(value) for name, value in zip(_NAMES, ticks.tolist(), strict=True) if value}
+    return {name: value / TICKS for name, value in zip(_NAMES, ticks, strict=True) if value}
 
 
 # -- work ------------------------------------------------------------------------------------------
@@ -227,23 +220,15 @@ def _places(statistics: Statistics) -> list[Place]:
     places, image = statistics.places, statistics.image
     times = statistics.place_times[: len(places.pcs)]
     order = np.lexsort((places.pcs, -times.sum(axis=1)))[:_MOST_PLACES]
-    return [_place(statistics, row, image.lines.get(int(places.pcs[row]))) for row in order.tolist()]
-
-
-def _place(statistics: Statistics, row: int, line: tuple[str, int] | None) -> Place:
-    places, times = statistics.places, statistics.place_times[row]
-    file, number = line or (None, None)
-    record = int(statistics.place_record[row]) - 1
-    return Place(
-        int(places.pcs[row]),
-        file,
-        number,
-        tables.records()[record].mnemonic if record >= 0 else "",
-        places.names[places.node[row]],
-        int(statistics.place_instructions[row]),
-        cycles(times[Cause.NOTHING]),
-        cycles(times[1:].sum()),
-    )
+    columns = (places.pcs, statistics.place_record, places.node, statistics.place_instructions)
+    figures = (times[order, Cause.NOTHING] / TICKS, times[order, 1:].sum(axis=1) / TICKS)
+    rows = zip(*(values.tolist() for values in (*(c[order] for c in columns), *figures)), strict=True)
+    found = []
+    for pc, record, node, count, busy, lost in rows:
+        file, line = image.lines.get(pc, (None, None))
+        mnemonic = tables.records()[record - 1].mnemonic if record else ""
+        found.append(Place(pc, file, line, mnemonic, places.names[node], count, busy, lost))
+    return found
 
 
 def _executed(counts: Ints) -> Iterator[Executed]:
@@ -257,26 +242,30 @@ def _executed(counts: Ints) -> Iterator[Executed]:
 
 def _nodes(statistics: Statistics, used: int) -> Iterator[NodeTime]:
     """Yield the nodes in the order in which they first ran, code without a node last."""
-    tile = last_tile(statistics)
-    names = statistics.places.names
+    tile, names = last_tile(statistics), statistics.places.names
+    finished = statistics.finish.ticks[:, tile].tolist()
+    served = statistics.times[:, tile, : Track.CORE, Cause.NOTHING].tolist()
+    instructions = statistics.instructions.sum(axis=(1, 2)).tolist()
+    ddr = statistics.moved[..., 2:].sum(axis=(1, 2, 3)).tolist()
+    operations = statistics.operations.sum(axis=(1, 2)).tolist()
     for number in [*range(1, len(names)), 0]:
-        ticks = int(statistics.finish.ticks[number, tile])
+        ticks = finished[number]
+        if not (ticks or instructions[number]):
+            continue
         least = roofline.least(statistics.machine, _work(statistics, slice(number, number + 1)), used)
         bound = _bound(least)
-        busy = statistics.times[number, tile, : Track.CORE, Cause.NOTHING]
-        if ticks or statistics.instructions[number].any():
-            yield NodeTime(
-                names[number],
-                cycles(ticks),
-                _share(ticks, statistics.total),
-                bound,
-                _share(least[bound].ticks, ticks) if bound else 0.0,
-                {name: cycles(need.ticks) for name, need in least.items()},
-                _by(np.pad(busy, (0, 2))),
-                int(statistics.instructions[number].sum()),
-                int(statistics.moved[number, :, :, 2:].sum()),
-                int(statistics.operations[number].sum()),
-            )
+        yield NodeTime(
+            names[number],
+            cycles(ticks),
+            _share(ticks, statistics.total),
+            bound,
+            _share(least[bound].ticks, ticks) if bound else 0.0,
+            {name: cycles(need.ticks) for name, need in least.items()},
+            _by([*served[number], 0, 0]),
+            instructions[number],
+            ddr[number],
+            operations[number],
+        )
 
 
 def _groups(nodes: Sequence[NodeTime], groups: Mapping[str, str]) -> Iterator[NodeTime]:

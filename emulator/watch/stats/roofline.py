@@ -105,16 +105,17 @@ class Least(NamedTuple):
 
 def least(machine: Machine, work: Work, tiles: int) -> dict[ResourceName, Least]:
     """Return the least time by resource, with the work spread evenly over tiles; unused ones are left out."""
+    operations, moved = work.operations.sum(axis=0).tolist(), work.moved.sum(axis=0).tolist()
     found: dict[ResourceName, Least] = {
-        "NE": _arithmetic(machine, work, "ne", tiles),
-        "CT": _arithmetic(machine, work, "ct", tiles),
+        "NE": _arithmetic(machine, operations, "ne", tiles),
+        "CT": _arithmetic(machine, operations, "ct", tiles),
     }
     for name, (track, peak) in transfer_peaks(machine).items():
-        found[name] = Least(_bytes(work, track) * per_byte(machine, peak.figure) / tiles, [peak])
-    peak = Peak("ddr.nominal", machine.ddr.nominal)
-    found["DDR"] = Least(int(work.moved[:, :, 2:].sum()) * per_byte(machine, peak.figure), [peak])
+        found[name] = Least(_bytes(moved[track]) * per_byte(machine, peak.figure) / tiles, [peak])
+    peak, ddr = Peak("ddr.nominal", machine.ddr.nominal), sum(sum(bytes_of[2:]) for bytes_of in moved)
+    found["DDR"] = Least(ddr * per_byte(machine, peak.figure), [peak])
     peak = Peak("noc.link_out", machine.noc.link_out)
-    busiest = max(link_bytes(machine, work.sent).values(), default=0)
+    busiest = int(_carried(machine, work.sent).max(initial=0)) if work.sent.any() else 0
     found["NoC"] = Least(busiest * per_byte(machine, peak.figure), [peak])
     return {name: need for name, need in found.items() if need.ticks > 0}
 
@@ -135,15 +136,14 @@ def per_byte(machine: Machine, figure: Coefficient) -> float:
     return TICKS / per_cycle
 
 
-def _bytes(work: Work, track: int) -> int:
+def _bytes(moved: Sequence[int]) -> int:
     """Return the bytes that an engine moves: read or written, whichever is more."""
-    moved = work.moved[:, track].sum(axis=0)
-    return int(max(moved[0] + moved[2], moved[1] + moved[3]))
+    return max(moved[0] + moved[2], moved[1] + moved[3])
 
 
-def _arithmetic(machine: Machine, work: Work, engine: str, tiles: int) -> Least:
+def _arithmetic(machine: Machine, operations: Sequence[int], engine: str, tiles: int) -> Least:
     ticks, peaks = 0.0, []
-    for number, count in enumerate(work.operations.sum(axis=0).tolist()):
+    for number, count in enumerate(operations):
         if count and number < _NONE and class_engine(number) == engine:
             ticks += count * class_ticks(machine, number) / tiles
             peaks.append(class_peak(machine, number))
@@ -160,9 +160,14 @@ def link_bytes(machine: Machine, sent: Ints) -> dict[tuple[int, int], int]:
     """
     if not sent.any():
         return {}
-    links, ways = _all_routes(machine.tiles, machine.grid.y)
-    carried = sent.reshape(-1) @ ways
+    links, carried = _all_routes(machine.tiles, machine.grid.y)[0], _carried(machine, sent)
     return {links[number]: int(carried[number]) for number in np.flatnonzero(carried).tolist()}
+
+
+def _carried(machine: Machine, sent: Ints) -> Ints:
+    """Return the bytes on each link of the mesh; ``sent`` as for ``link_bytes``."""
+    carried: Ints = sent.reshape(-1) @ _all_routes(machine.tiles, machine.grid.y)[1]
+    return carried
 
 
 @cache

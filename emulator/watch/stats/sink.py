@@ -7,6 +7,7 @@ text and not with the length of the run. Times are ticks.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cache, cached_property
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from asm.image import Image
 from emulator.engines import tables
 from emulator.timing.replay import TimeRange
-from emulator.timing.slices import Batch, Cause, Track
+from emulator.timing.slices import Batch, Cause, Repeatable, Track
 from tx8isa.machine.description import Machine
 
 from . import roofline
@@ -126,6 +127,20 @@ class Statistics:
         self._count_queues(len(self._full[0]))
         self.ends = tuple(ends)
         self.finish.close(self.ends)
+        vars(self).pop("_pending", None)
+
+    def findings(self) -> Statistics:
+        """Return the sums of a run that is over, without the range of its time."""
+        found = copy(self)
+        found.range = None
+        return found
+
+    def repeat(self, found: Repeatable) -> bool:
+        """Take over the sums of an equal run of the same program; False for findings of another kind."""
+        if not isinstance(found, Statistics) or found.image is not self.image:
+            return False
+        vars(self).update(vars(found), range=self.range)
+        return True
 
     @property
     def total(self) -> int:

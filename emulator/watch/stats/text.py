@@ -177,9 +177,9 @@ def _tiles(report: Report) -> Iterator[list[str]]:
     names = [name for name in _ENGINES if any(row.engine == name for row in report.engines)]
     yield [*_heads("core", *names), f"{'ends at':>14}"]
     lines: list[tuple[int, list[str]]] = []
+    engines = {(row.tile, str(row.engine)): row.busy for row in report.engines}
     for core in report.cores:
-        engines = {str(row.engine): row.busy for row in report.engines if row.tile == core.tile}
-        busy = [engines.get(name, 0.0) for name in names]
+        busy = [engines.get((core.tile, name), 0.0) for name in names]
         shares = [_percent(part / (report.cycles or 1)) for part in (core.executing, *busy)]
         lines.append((core.tile, [*shares, f"{report.cycles - core.ended:>14,.0f}"]))
     yield from _merged(lines)

@@ -175,6 +175,7 @@ def test_a_run_that_nobody_asks_about_is_not_simulated(
         work_off(simulator, words)
 
     monkeypatch.setattr(Simulator, "_work_off", count)
+    monkeypatch.setenv("TX8_REUSE_TIME", "0")
     program = _program(SUMS)
     repeated = RepeatedRuns(program)
     for seed in range(3):

@@ -22,6 +22,7 @@ KINDS = {
     "tiles": ("fuzz_instructions", "example_on_tiles"),
     "orders": ("fuzz_orders", "example"),
     "reference": ("fuzz_orders", "reference_example"),
+    "repeats": ("fuzz_repeats", "example"),
     "registers": ("fuzz_registers", "example"),
     "scalar": ("fuzz_scalar", "example"),
     "hot": ("fuzz_scalar", "hot_example"),
