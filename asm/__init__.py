@@ -2,7 +2,7 @@
 
     asm.assemble(text) -> Image        asm.disassemble(image) -> str
 
-What needs the instruction records is imported on first use, so that ``import asm`` costs nothing.
+The modules that need the instruction records are imported on first use, so that ``import asm`` costs little.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def assemble(
     ``name`` stands for the text in messages and in the line table; ``include_dirs`` are searched by
     .include, .incbin and .const; ``defines`` are symbols; ``machine`` None is the TX81; ``given`` has the
     bytes of included files that need not exist, by name. With ``short_branches`` a branch that does not reach
-    its label is a mistake; without it, it becomes the opposite branch around a jump. AsmError holds every
-    mistake of the text; what is only doubtful in it becomes an ``AsmWarning`` of the module ``warnings``.
+    its label is a mistake; otherwise it becomes the opposite branch around a jump. Raises AsmError with all
+    mistakes of the text. Doubtful statements are reported as ``AsmWarning`` through the module ``warnings``.
     """
     from .assembler import assemble_text
     from .output import image_of
@@ -49,7 +49,7 @@ def assemble(
 
 
 def _tell(doubts: Iterable[Diagnostic]) -> None:
-    """Python's own warnings, told of the caller of ``assemble``."""
+    """Issue doubts as Python warnings that name the line which called ``assemble``."""
     import warnings
 
     from .diagnostics import AsmWarning
@@ -64,14 +64,14 @@ def assemble_file(
     defines: Mapping[str, int | str] | None = None,
     machine: Machine | None = None,
 ) -> Image:
-    """Assemble a file, as ``assemble`` does a text; Tx8Error when it cannot be read."""
+    """Assemble a file as ``assemble`` assembles a text; Tx8Error when the file cannot be read."""
     from tx8isa.tools.files import read_text
 
     return assemble(read_text(path), str(path), include_dirs, defines, machine)
 
 
 def disassemble(image: Image | bytes) -> str:
-    """Text that assembles to the same image; ImageError when the bytes are not image."""
+    """Text that assembles to the same image; ImageError when the bytes are not an image."""
     from .disassembler import disassemble_image
     from .image import read_image
 

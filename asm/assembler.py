@@ -49,7 +49,7 @@ _ASSIGN = re.compile(r"\s*==?(?!=)")
 _SEPARATOR = "\n"  # in no line
 
 NumberedJump = tuple[int, JumpForms]
-"""Number and forms of a jump whose length later text decides."""
+"""A jump whose length depends on later text: its number and its forms."""
 
 
 class Assembler:
@@ -91,7 +91,7 @@ class Assembler:
         finish_source(assembly, source)
 
     def _line(self, source: Source, index: int) -> int:
-        """Assemble the statements of a line; the index of the last line that they used."""
+        """Assemble the statements of a line; returns the index of the last line that they used."""
         line = source.lines[index]
         for start, end in statements(line):
             try:
@@ -156,7 +156,7 @@ class Assembler:
             raise
 
     def _build(self, name: str, operands: Operands, at: int) -> Template:
-        """The template of an instruction by its mnemonic."""
+        """Build the template of an instruction from its mnemonic."""
         found = registry.find(name)
         try:
             if found is not None:
@@ -170,7 +170,7 @@ class Assembler:
         return template
 
     def _near(self, name: str) -> str:
-        """A suggestion for an unknown mnemonic; empty when no known one is near."""
+        """Suggest a known mnemonic for an unknown one; empty when none is similar."""
         formats = [
             full.removeprefix(name + ".") for full in registry.full_mnemonics() if full.startswith(name + ".")
         ]
@@ -208,7 +208,7 @@ class Assembler:
     def _encoded(
         self, template: Template, atoms: Sequence[str], spot: Spot
     ) -> tuple[Template, bytes | None, NumberedJump | None]:
-        """The form of a statement at its place, and its bytes; None where they wait for later text."""
+        """Choose a statement's form at its place and encode it; None for bytes that wait for later text."""
         chosen, jump = template.choose(atoms, spot), None
         if chosen.label is not None:
             chosen, jump = self._jump(chosen, atoms, spot)
@@ -220,7 +220,7 @@ class Assembler:
     def _jump(
         self, template: Template, atoms: Sequence[str], spot: Spot
     ) -> tuple[Template, NumberedJump | None]:
-        """The form of a jump to a label, with its number when later text decides its length."""
+        """Choose the form of a jump to a label; with the jump's number if later text decides its length."""
         compression = self.assembly.compression
         forms = jump_forms(template, atoms, spot, compression.on, compression.reverse)
         if forms is None:
@@ -228,7 +228,7 @@ class Assembler:
         try:
             target = jump_target(forms.target, atoms, spot)
         except Fault:
-            return template, None  # told where the statement is resolved
+            return template, None  # reported where the statement is resolved
         except UnknownValue:
             number, index = compression.choose(forms, spot.at)
             return forms.templates[index], (number, forms)
@@ -240,7 +240,7 @@ MakeAssembler = Callable[[str, IncludedFiles, Machine | None, Compression], Asse
 
 
 def read_source(text: str, name: str) -> Source:
-    """The source of a file's text."""
+    """Make a ``Source`` from a file's text."""
     return divided(Source(name, lines_of(text), file=name))
 
 

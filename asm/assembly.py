@@ -29,7 +29,7 @@ from .place import LOCAL, Program, Section, Spot, SymbolEntry, VolumeFault
 
 _LOCAL = re.compile(r"\d+[fb]")
 _MOST_REPORTS = 10_000
-"""The assembly ends after this many mistakes; one that is printed only once counts each time it occurs."""
+"""The assembly ends after this many mistakes; repeated ones count, although they are printed once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ class Fixup:
     operands: Operands
     atoms: Sequence[str]
     jump: tuple[int, JumpForms] | None = None
-    """Number and forms of a jump whose length depends on where it goes (``Compression``)."""
+    """A jump whose length depends on its target: its number and its forms (``Compression``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataFixup:
     """A datum that waits for the final addresses: one operand of a data directive, which is at ``at``.
 
-    ``variable``: the number of one of variable length (``Compression.size``), -1 for others.
+    ``variable``: the number of a datum of variable length (``Compression.size``), -1 for fixed lengths.
     """
 
     source: Source
@@ -98,9 +98,9 @@ class Remembered:
     previous: Section | None = None
     """The section before the current one, to which .previous goes."""
     saved: list[tuple[Section, Section | None]] = field(default_factory=list)
-    """The sections, and those before them, to which .popsection returns."""
+    """Pairs of a section to which .popsection returns and the section before it."""
     commons: dict[str, tuple[bool, int, int]] = field(default_factory=dict)
-    """Symbols that get a place in .bss: whether they belong to this file alone, size, alignment."""
+    """Symbols that get a place in .bss: (whether local to this file, size, alignment)."""
     local_names: set[str] = field(default_factory=set)
     """The names that .local has declared."""
     files: dict[int, str] = field(default_factory=dict)
@@ -147,11 +147,11 @@ class Assembly:
         self.warnings: dict[tuple[str, int, int, str], Diagnostic] = {}
         self.buffers: list[tuple[Buffer, Place]] = []
         self.entry_points: list[tuple[EntryPoint, Place, int]] = []
-        """The networks of the program, and how many buffers were declared before each of them."""
+        """The networks of the program, and the number of buffers declared before each."""
         self.dimensions: list[Dimension] = []
         self.extents: dict[tuple[str, str], tuple[str, ...]] = {}
         self.room: dict[tuple[str, str], int] = {}
-        """The axis of inputs and outputs along which they have room for the most."""
+        """The axis along which an input or output reserves memory for its largest extent."""
         self.shape_block: Address | int | None = None
         self.tile_entries: dict[int, Address] = {}
         self.entry: Address | None = None
@@ -162,13 +162,13 @@ class Assembly:
         self.expansions = 0
         self.reports = 0
         self.brought: dict[Path, int] = {}
-        """Bytes that each included file has given so far."""
+        """Bytes taken from each included file so far."""
         self.ended = False
 
     def report(self, source: Source, index: int, fault: Fault, start: int = 0) -> None:
         """Record a mistake in a line of a source; ``start`` is its column when the fault names none.
 
-        AsmError, which ends the assembly, when the program is too large or has too many mistakes.
+        Raises AsmError, which ends the assembly, when the program is too large or has too many mistakes.
         """
         diagnostic = source.diagnostic(index, fault, start, helped=False)
         key = (diagnostic.file, diagnostic.line, diagnostic.column, diagnostic.message)
@@ -179,12 +179,12 @@ class Assembly:
             raise self.mistakes()
 
     def mistakes(self) -> AsmError:
-        """Returns all mistakes so far in the order of the text. Only shown mistakes get a suggestion."""
+        """Return all mistakes so far in the order of the text. Only shown mistakes get a suggestion."""
         found = [self.errors[key] for key in sorted(self.errors)]
         return AsmError([report(helped=at < MOST_SHOWN) for at, report in enumerate(found)])
 
     def warn(self, source: Source, index: int, doubt: Fault) -> None:
-        """Record a warning about a line of a source, once for each place; as many as mistakes are counted."""
+        """Record a warning about a line of a source, once for each place, up to the limit of mistakes."""
         if len(self.warnings) < MOST_COUNTED:
             diagnostic = replace(source.diagnostic(index, doubt, 0), kind="warning")
             key = (diagnostic.file, diagnostic.line, diagnostic.column, diagnostic.message)
@@ -208,7 +208,7 @@ class Assembly:
         self.set_node(self.node)
 
     def set_node(self, name: str) -> None:
-        """Give the following instructions of the current section to a graph node."""
+        """Assign the following instructions of the current section to a graph node."""
         self.node = name
         nodes = self.section.row_nodes
         if name != (nodes[-1][1] if nodes else ""):
@@ -267,9 +267,9 @@ class Assembly:
         return self.program.volume.parse if source.expanded else None
 
     def operands(self, source: Source, index: int, text: str, start: int, *, truth: bool = False) -> Operands:
-        """The operands from ``start`` of a text on, local labels by their unique names; doubts are warned of.
+        """Parse the operands from ``start`` of a text on, with unique names for local labels; report doubts.
 
-        ``truth``: only whether the values are 0 matters.
+        ``truth``: the directive only tests whether the values are 0.
         """
         parsed = parse_operands(text, start, self.parse_counter(source))
         operands = replace(parsed, atoms=tuple(map(self.local, parsed.atoms)))
@@ -298,7 +298,7 @@ class Assembly:
                 )
 
     def bring(self, path: Path, data: Bytes, size: int) -> None:
-        """Count ``size`` bytes that a file gives to the image: what it gives more than once is a fill."""
+        """Count ``size`` bytes that the image takes from a file; bytes beyond its length count as a fill."""
         before = self.brought.get(path, 0)
         self.brought[path] = before + size
         self.program.volume.fill(max(0, before + size - len(data)) - max(0, before - len(data)))
@@ -314,7 +314,7 @@ class Assembly:
     # --- symbols --------------------------------------------------------------------------
 
     def local(self, atom: str) -> str:
-        """The unique name that ``1f`` or ``1b`` stands for; any other atom as it is."""
+        """Replace a local label, ``1f`` or ``1b``, by its unique name; return other atoms unchanged."""
         return self.program.local_name(atom) if _LOCAL.fullmatch(atom) else atom
 
     def define_label(self, name: str, where: str, at: int) -> None:
@@ -327,7 +327,7 @@ class Assembly:
         self._define(name, where, at).value = self.section.here
 
     def _define(self, name: str, where: str, at: int) -> SymbolEntry:
-        """The entry of a symbol that is defined now; Fault when it may not be."""
+        """Return the entry of a symbol that is defined here; Fault for a forbidden definition."""
         if name in REGISTERS:
             raise Fault(f"{name} is a register and cannot be defined", at)
         if name == ".":
@@ -341,7 +341,7 @@ class Assembly:
     def assign(
         self, source: Source, index: int, name: str, text: str, start: int, *, variable: bool, at: int
     ) -> None:
-        """``name = expression``; ``variable``: may be given another value later."""
+        """Define a symbol by ``name = expression``; a ``variable`` one may get another value later."""
         operands = self.operands(source, index, text, start)
         if len(operands.items) != 1:
             raise Fault(f"one expression is expected, found {len(operands.items)}", start)

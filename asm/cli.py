@@ -36,12 +36,12 @@ exit status: 0 done, 1 the file is at fault, 2 usage"""
 
 @run_of_tool()
 def assemble_main(arguments: Sequence[str] | None = None) -> int:
-    """``tx8as``; the exit status."""
+    """Run ``tx8as``; returns the exit status."""
     return _guarded("tx8as", _assemble, parsed(assemble_parser(), arguments))
 
 
 def disassemble_main(arguments: Sequence[str] | None = None) -> int:
-    """``tx8dis``; the exit status."""
+    """Run ``tx8dis``; returns the exit status."""
     return _guarded("tx8dis", _disassemble, parsed(disassemble_parser(), arguments))
 
 
@@ -53,7 +53,7 @@ def _parser(name: str, description: str, examples: str) -> argparse.ArgumentPars
 
 
 def assemble_parser() -> argparse.ArgumentParser:
-    """The options of ``tx8as``."""
+    """Build the parser of ``tx8as``'s options."""
     parser = _parser("tx8as", "Assemble a TX8 program.", _AS_EXAMPLES)
     parser.add_argument("file", help="the program; - reads standard input")
     parser.add_argument(
@@ -87,7 +87,7 @@ def assemble_parser() -> argparse.ArgumentParser:
 
 
 def disassemble_parser() -> argparse.ArgumentParser:
-    """The options of ``tx8dis``."""
+    """Build the parser of ``tx8dis``'s options."""
     parser = _parser("tx8dis", "Print a program image as assembly that makes the same bytes.", _DIS_EXAMPLES)
     parser.add_argument("file", help="the image; - reads standard input")
     parser.add_argument("-s", "--section", metavar="NAME", help="print this section alone")
@@ -95,7 +95,7 @@ def disassemble_parser() -> argparse.ArgumentParser:
 
 
 def _guarded(name: str, action: Callable[[argparse.Namespace], None], options: argparse.Namespace) -> int:
-    """Run a command; a mistake of the user is a message and exit status 1."""
+    """Run a command; a user's mistake becomes a message and exit status 1."""
 
     def run() -> int:
         action(options)
@@ -118,8 +118,8 @@ def _assemble(options: argparse.Namespace) -> None:
     from .image import write_image
     from .output import image_of, listing_text
 
-    gc.disable()  # nearly all objects are used to the end of the process
-    atexit.register(gc.freeze)  # the collection at exit would go over all of them once more
+    gc.disable()  # nearly all objects live to the end of the process
+    atexit.register(gc.freeze)  # skips the collection at exit, which would visit all of them again
     text, name = _input_text(options.file)
     output = options.output or _default_output(options.file)
     _check_outputs(options, output, [])
@@ -147,7 +147,7 @@ def _assemble(options: argparse.Namespace) -> None:
 
 
 def _tell_warnings(warnings: Sequence[Diagnostic], options: argparse.Namespace) -> None:
-    """Print them; Tx8Error when they are to be fatal."""
+    """Print warnings; Tx8Error under --fatal-warnings."""
     if not warnings:
         return
     from .diagnostics import listed
@@ -161,7 +161,7 @@ def _tell_warnings(warnings: Sequence[Diagnostic], options: argparse.Namespace) 
 
 
 def _check_outputs(options: argparse.Namespace, output: str, included: Iterable[Path]) -> None:
-    """Refuse to overwrite an input; the included files are known once the program is assembled."""
+    """Refuse to overwrite an input. Called after assembly, when the included files are known."""
     inputs = [("the program", options.file), ("the machine description", options.machine)]
     inputs += [("a file that the program includes", path) for path in included]
     check_outputs([("the image", output), ("the listing", options.listing)], inputs)

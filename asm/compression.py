@@ -1,10 +1,10 @@
-"""Lengths that one reading of the text decides: which instructions are compressed, how long jumps are.
+"""Chooses the lengths of instructions: which are compressed, and the form of each jump.
 
-How long a jump to a label further down must be is known when the label is. So the text is read again, each
-time with the labels where the last reading had them, until every jump has the length that its label asks for.
-In the first reading a branch is hoped to reach; under ``.option rvc`` its label counts as the beginning of
-its section. GNU as goes the same way to the same lengths, which matters where a jump is short if another one
-is, or where padding takes what a jump grows.
+The length of a jump forward depends on its label's address, which is not known yet. So the text is read
+several times, each time with the labels of the reading before, until every jump fits its label. The first
+reading assumes that a branch reaches; under ``.option rvc`` its label counts as the beginning of its section.
+GNU as iterates in the same way and reaches the same lengths. That matters where one jump is short only if
+another one is, or where padding absorbs the growth of a jump.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from asm.syntax.expressions import Address
 from .diagnostics import Fault
 
 _PATIENCE = 30
-"""Readings after which jumps only grow, so that there is an end."""
+"""Readings after which jumps only grow, so that the iteration ends."""
 
 
 class Compression:
-    """The options in one reading of a text, and its jumps to labels further down, in their order.
+    """The options in one reading of a text, and its jumps forward, in order.
 
     ``reverse``: a branch that does not reach its label becomes the opposite branch around a jump.
     """
@@ -30,13 +30,13 @@ class Compression:
         """True when an instruction begins or ends between multiples of 4 bytes."""
         self.reverse: bool = reverse if last is None else last.reverse
         self.targets: dict[int, Address | None] = {}
-        """The address that each jump goes to, by the jump's number; None for one that is in no section."""
+        """The target address of each jump, by the jump's number; None for a target in no section."""
         self._last = last
         self._readings: int = last._readings + 1 if last is not None else 0
         self._jumps: list[tuple[JumpForms, Address]] = []
         self._chosen: list[int] = []
         self.sizes: dict[int, int] = {}
-        """The bytes that each number of variable length needs, by its number."""
+        """The bytes that each datum of variable length needs, by its number."""
         self._sized: list[int] = []
         self._saved: list[bool] = []
 
@@ -50,23 +50,23 @@ class Compression:
         ]
 
     def size(self) -> tuple[int, int]:
-        """Number of the next number of variable length that later text decides, and its bytes."""
+        """Return the number of the next datum of variable length, and the bytes it takes in this reading."""
         number = len(self._sized)
         self._sized.append(self._last.sizes.get(number, 1) if self._last is not None else 1)
         return number, self._sized[-1]
 
     def push(self) -> None:
-        """Remember the option."""
+        """Save the option (``.option push``)."""
         self._saved.append(self.on)
 
     def pop(self) -> None:
-        """Restore what ``push`` remembered; Fault when it was not called."""
+        """Restore the option that ``push`` saved; Fault without a ``push``."""
         if not self._saved:
             raise Fault(".option pop without .option push")
         self.on = self._saved.pop()
 
     def choose(self, forms: JumpForms, here: Address) -> tuple[int, int]:
-        """Number of the next jump to a label further down, and the index of its form; it is at ``here``."""
+        """Return the number of the next jump forward, at ``here``, and the index of its form."""
         number, last = len(self._jumps), self._last
         if last is not None:
             index = forms.form(last.targets.get(number), here)

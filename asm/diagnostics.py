@@ -17,7 +17,7 @@ MOST_COUNTED = 1000
 class Fault(Exception):
     """A mistake in the current statement. ``at``: offset in the statement's text, None for all of it.
 
-    ``help``: what to try; a function where finding it takes long, which is called for what is shown.
+    ``help``: what to try; a function if finding it takes long, called only for faults that are shown.
     """
 
     def __init__(self, message: str, at: int | None = None, help: str | Callable[[], str] = "") -> None:
@@ -54,12 +54,12 @@ class Diagnostic:
 
 
 _WIDEST, _AROUND = 200, 80
-"""A longer line is shown around the mistake alone."""
+"""Of a longer line, only the part around the mistake is shown."""
 _LONGEST_MESSAGE = 1000
 
 
 def _window(source: str, at: int) -> tuple[str, str]:
-    """The part of a line that is shown, and what of it is before offset ``at``."""
+    """Return the part of a line that is shown, and its text before offset ``at``."""
     if len(source) <= _WIDEST:
         return source, source[:at]
     start, end = max(0, at - _AROUND), at + _AROUND
@@ -68,14 +68,14 @@ def _window(source: str, at: int) -> tuple[str, str]:
 
 
 def shortened(message: str) -> str:
-    """The message without the middle of a very long word that it quotes."""
+    """Shorten a very long word that the message quotes, in its middle."""
     if len(message) <= _LONGEST_MESSAGE:
         return message
     return f"{message[:_AROUND]} ... {message[-_AROUND:]}"
 
 
 def character_notes(message: str) -> tuple[str, ...]:
-    """A line that names characters which may look like others, such as a Cyrillic letter or a dash."""
+    """Name the characters of a message that look like others, such as a Cyrillic letter or a dash."""
     from unicodedata import name  # few mistakes need it
 
     odd = [character for character in dict.fromkeys(message) if not character.isascii()][:3]
@@ -84,7 +84,7 @@ def character_notes(message: str) -> tuple[str, ...]:
 
 
 class AsmWarning(UserWarning):
-    """A warning: something in a program that is allowed and probably not meant."""
+    """A warning: a statement that is allowed and probably not meant."""
 
 
 class AsmError(Tx8Error):
@@ -96,7 +96,7 @@ class AsmError(Tx8Error):
 
 
 def listed(diagnostics: Sequence[Diagnostic]) -> str:
-    """The text of the first ``MOST_SHOWN`` diagnostics, and the number of the others."""
+    """Format the first ``MOST_SHOWN`` diagnostics and count the others."""
     shown = diagnostics[:MOST_SHOWN]
     parts = [str(diagnostic) for diagnostic in shown]
     rest = len(diagnostics) - len(shown)

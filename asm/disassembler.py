@@ -27,7 +27,7 @@ _ZERO_RUN = re.compile(rb"\0{32,}")
 
 
 def disassemble_image(image: Image, section: str | None = None) -> str:
-    """The program text of an image, or of one section of it.
+    """Return the program text of an image, or of one section of it.
 
     Tx8Error when a name in it cannot be written in assembly, or there is no such section.
 
@@ -62,7 +62,7 @@ def _head(image: Image) -> Iterator[str]:
 
 
 def _shapes(shapes: Shapes) -> Iterator[str]:
-    """The sizes that a run decides."""
+    """Write the directives of dynamic sizes."""
     for each in shapes.dimensions:
         yield f".dimension {quote(each.name)}, {each.least}, {each.usual}, {each.most}"
     for (kind, name), extents in shapes.extents.items():
@@ -83,7 +83,7 @@ def _buffer(buffer: Buffer) -> str:
 
 
 def _declarations(image: Image) -> Iterator[str]:
-    """Binding, type, size and the values of symbols that are numbers; in the order of the symbol table."""
+    """Declare binding, type and size of symbols, and values of symbols that are numbers, in table order."""
     for name, symbol in image.symbols.items():
         if not _NAME.fullmatch(name) or name in REGISTERS or name.startswith(".L") or name == ".":
             raise Tx8Error(f"symbol {name!r} cannot be written in assembly")
@@ -128,7 +128,7 @@ class _SegmentText:
         return marks
 
     def _mark_live(self, marks: dict[int, list[str]]) -> None:
-        """The ends of live ranges before the beginnings of others, which may have the same bytes."""
+        """Mark ends of live ranges before the beginnings of others, which may use the same bytes."""
         here = [live for live in self.image.live if self.start <= live.begin < live.end <= self.end]
         for live in here:
             marks[live.end].append(f".dead {quote(live.name)}")
@@ -174,7 +174,7 @@ class _SegmentText:
             yield at, self.end, False
 
     def _targets(self) -> dict[int, str]:
-        """A label for every place that a branch of this segment goes to."""
+        """Make a label for every target of a branch in this segment."""
         names = {
             symbol.address: name
             for name, symbol in self.image.symbols.items()
@@ -191,7 +191,7 @@ class _SegmentText:
         return found
 
     def _instructions(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Address and length of the scalar instructions one after another; the last may be cut off."""
+        """Yield address and length of consecutive scalar instructions; the last may be truncated."""
         at = start
         while at < end:
             size = min(rvc.length(self.segment.data[at - self.start]), end - at)
@@ -207,7 +207,7 @@ class _SegmentText:
             yield from self._mixed(start, end) if is_data else self._scalars(start, end)
 
     def _before(self, at: int, instruction: bool = True) -> Iterator[str]:
-        """Labels, and the line and node of an instruction where they change."""
+        """Write the lines before an instruction: labels, and its source line and node if they change."""
         yield from self.marks.get(at, ())
         label = self.targets.get(at, "")
         if label.startswith(".L"):
@@ -238,7 +238,7 @@ class _SegmentText:
                 yield from _dump(code[at - start :])
 
     def _inside(self, at: int, size: int) -> Iterator[str]:
-        """Names of places within an instruction."""
+        """Define labels whose addresses are inside an instruction."""
         for place in range(at + 1, at + size):
             names = [mark[:-1] for mark in self.marks.get(place, ()) if mark.endswith(":")]
             label = self.targets.get(place, "")
@@ -270,13 +270,13 @@ class _SegmentText:
         yield from self._data(plain, end)
 
     def _illegal(self, at: int, end: int, reason: str) -> Iterator[str]:
-        """The header word of what looks like an engine instruction and is none."""
+        """Write a header word without a valid engine instruction as data."""
         *lines, last = self._data(at, end)
         yield from lines
         yield f"{last}  # illegal: {reason}"
 
     def _data(self, start: int, end: int) -> Iterator[str]:
-        """Words and bytes; broken at every label."""
+        """Write words and bytes, split at every label."""
         if start == end:
             return
         first, last = bisect_right(self.stops, start), bisect_left(self.stops, end)
@@ -296,7 +296,7 @@ def _distant(name: str, symbol: Symbol, at: int) -> str:
 
 
 def _dump(data: Bytes) -> Iterator[str]:
-    """Data directives; a run of zeros is one line."""
+    """Write data directives; consecutive zeros are one line."""
     at = 0
     for run in _ZERO_RUN.finditer(data):
         yield from _words(data[at : run.start()])

@@ -1,4 +1,4 @@
-"""The statements and data that waited for the final addresses are filled in."""
+"""Fills in the statements and data that waited for the final addresses."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _check_live_ranges(assembly: Assembly) -> None:
 
 
 def _note_targets(assembly: Assembly) -> None:
-    """Note where the jumps go whose length depends on it."""
+    """Record the targets of the jumps whose length depends on them."""
     for fixup in assembly.fixups:
         if fixup.jump is None:
             continue
@@ -83,7 +83,7 @@ def _fix_datum(assembly: Assembly, datum: DataFixup) -> None:
         else:
             code = variable_bytes(value, datum.signed, datum.node.at)
             assembly.compression.sizes[datum.variable] = len(code)
-            code = code[: datum.size].ljust(datum.size, b"\0")  # of another length in the next reading
+            code = code[: datum.size].ljust(datum.size, b"\0")  # the next reading gives it another length
         datum.section.data[datum.offset : datum.offset + datum.size] = code
     except Fault as fault:
         assembly.report(datum.source, datum.index, fault)
@@ -104,14 +104,14 @@ def _fix_size(assembly: Assembly, waiting: SizeFixup) -> None:
 
 
 def _define_weak(assembly: Assembly) -> None:
-    """Weak symbols that the program does not define are 0."""
+    """Define undefined weak symbols as 0."""
     for symbol in assembly.program.symbols.values():
         if symbol.binding == "weak" and not symbol.defined:
             symbol.value = 0
 
 
 def _check_circles(assembly: Assembly) -> None:
-    """Report once each circle of symbols that are defined by one another; then they count as 0."""
+    """Report each cycle of symbols that are defined by one another once; its symbols then count as 0."""
     symbols = assembly.program.symbols
     waiting = {name for name, symbol in symbols.items() if symbol.value is None and symbol.node is not None}
     finished: set[str] = set()

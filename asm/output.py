@@ -60,7 +60,7 @@ def image_of(assembly: Assembly) -> Image:
 
 
 def code_sections(sections: Iterable[Section], name: str) -> list[Section]:
-    """Returns the sections with instructions; AsmError when the program ``name`` has none."""
+    """Return the sections with instructions; AsmError when the program ``name`` has none."""
     code = [section for section in sections if section.flags == "rx" and section.rows]
     if not code:
         raise AsmError([Diagnostic(name, 1, 1, "the program has no instruction")])
@@ -78,7 +78,7 @@ def _shapes(assembly: Assembly) -> Shapes | None:
 
 
 def _kept(section: Section) -> Bytes:
-    """Returns the bytes of a section that go into the file; bytes of an included file are not copied."""
+    """Return the bytes of a section that go into the file; bytes of an included file are not copied."""
     return bytes(section.data) if section.view is None else section.view
 
 

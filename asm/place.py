@@ -129,7 +129,7 @@ class Section:
 
     @property
     def far(self) -> bool:
-        """Returns True if the section is addressed in the engines' view."""
+        """Return True if the section is addressed in the engines' view."""
         return self.name == DDR or self.name.startswith(DDR + ".")
 
     def reserve(self, size: int) -> None:
@@ -356,7 +356,7 @@ class Program:
         return f"{LOCAL}{number}{LOCAL}{count + (text[-1] == 'f')}"
 
     def thread_base(self) -> int:
-        """Returns the start of the thread's variables: the first section .tdata or .tbss."""
+        """Return the start of the thread's variables: the first section .tdata or .tbss."""
         threads = (s for s in self.sections.values() if s.name.startswith((".tdata", ".tbss")) and s.size)
         return min((section.base or 0 for section in threads), default=0)
 

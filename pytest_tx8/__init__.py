@@ -1,7 +1,7 @@
 """The pytest fixtures ``tx8_kernel``, a program to run, and ``tx8_judge`` (docs/testing.md).
 
-pytest loads this in every run once tx8 is installed, also in projects that have nothing to do with it.
-Therefore tx8 itself is imported by tests that use the fixture, and not here.
+pytest loads this module in every run once tx8 is installed, also in projects that do not use it. Therefore
+only the fixtures import tx8.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
     run["probabilities"], run.cycles, run.stats
 
 docs/python.md is the tour. tx8 is built on the packages ``compiler``, ``asm``, ``emulator`` and ``tx8isa``,
-whose names are imported on first use, so that ``import tx8`` costs nothing.
+which are imported on first use, so that ``import tx8`` is fast.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ Operand = Value | Array | Sequence[Any] | float | int | bool | None
 
 
 class GraphBuilder:
-    """A graph under construction; ``tx8.compile`` takes it as it is."""
+    """A graph under construction; ``tx8.compile`` takes it as a model."""
 
     def __init__(self, name: str = "graph") -> None:
         self.name = name
@@ -108,7 +108,7 @@ class GraphBuilder:
         self._numbers = itertools.count(1)
 
     def input(self, name: str, dtype: str, shape: Sequence[int]) -> Value:
-        """An input of the graph; ``dtype`` is one of ``compiler.graph.DTYPES``."""
+        """Add an input to the graph; ``dtype`` is one of ``compiler.graph.DTYPES``."""
         if dtype not in DTYPES:
             allowed = ", ".join(DTYPES) + hint(dtype, DTYPES)
             raise GraphError([f"input '{name}': unknown dtype '{dtype}'; allowed are {allowed}"])
@@ -118,7 +118,7 @@ class GraphBuilder:
         return Value(self, name)
 
     def constant(self, values: Any, name: str = "", dtype: str | None = None) -> Value:
-        """Known values as a tensor of the graph; ``dtype`` None is the array's (float64: float32)."""
+        """Add a constant to the graph; ``dtype`` None is the array's (float64: float32)."""
         array = np.asarray(values, None if dtype is None else DTYPES[dtype])
         if array.dtype == np.float64:
             array = array.astype(np.float32)
@@ -147,7 +147,7 @@ class GraphBuilder:
         result: str = "",
         **attributes: Any,
     ) -> Any:
-        """Apply an operator: its Value, or a tuple of them when ``outputs`` is more than 1."""
+        """Apply an operator; returns its Value, or a tuple of them when ``outputs`` is more than 1."""
         if op not in OPERATORS or OPERATORS[op].internal:
             near = hint(op, (known for known in OPERATORS if not OPERATORS[known].internal))
             raise GraphError([f"unsupported operator {op}{near}"])
@@ -165,7 +165,7 @@ class GraphBuilder:
         return made if outputs > 1 else made[0]
 
     def value(self, op: str, *operands: Operand) -> Value:
-        """Apply an operator that has one result and needs no attribute."""
+        """Apply an operator without attributes; returns its one result."""
         result: Value = self.node(op, *operands)
         return result
 

@@ -32,7 +32,7 @@ _PREFIX = "riscv64-unknown-elf-"
 _COMMON = ("--specs=picolibc.specs", "-mabi=lp64d", "-mcmodel=medany")
 _COMPILE = ("-march=rv64imfd_zicsr_zifencei", "-std=c11", "-O2", "-ffunction-sections", "-ffp-contract=off")
 _INCLUDE = (f"-I{header.FOLDER}", f"-I{HEADERS}")
-# The C library has no variant with M, F and D; that of this one has the same calling convention.
+# The C library has no variant for M, F and D; the variant linked here has the same calling convention.
 _LINK = ("-march=rv64ifd", "-nostartfiles", "-T", str(LIBRARY / "tx8.ld"), "-Wl,--gc-sections")
 _SUFFIXES = (".c", ".o", ".a")
 _SLOTS = 64
@@ -94,7 +94,7 @@ class Kernel:
 
 
 class PreparedLaunch(NamedTuple):
-    """A launch whose arguments have their places in memory."""
+    """A launch whose arguments have addresses in memory."""
 
     program: emulator.Program
     memory: list[tuple[int, bytes]]
@@ -161,8 +161,8 @@ def c_kernel(
     """Compile and link a kernel: a C function that gets a pointer to its arguments, 64 bits for each.
 
     ``sources``: C files, object files and archives; ``flags``: further ones for the compiler. ``issue``:
-    whether simulated time has the vendor's library, or the one here as it is executed (``text``). Tx8Error
-    without GCC, for what it refuses, and for a function that the sources do not define.
+    whether simulated time counts the vendor's library, or this project's as it is executed (``text``).
+    Tx8Error without GCC, for its errors, and for a function that the sources do not define.
     """
     paths = [Path(p) for p in ([sources] if isinstance(sources, str | Path) else sources)]
     for path in paths:
@@ -210,7 +210,7 @@ def _loaded(target: Path, names: str) -> emulator.Program:
 
 
 def _object(path: Path, folder: Path, flags: Sequence[str]) -> Path:
-    """Return the path of the object file that a source is compiled to in a folder; a path of other files.
+    """Compile a source to an object file in a folder; returns its path, or the path of any other file.
 
     The path is absolute: GCC takes one that begins with ``-`` or ``@`` for options.
     """

@@ -1,4 +1,4 @@
-"""Turns what ``tx8.compile`` takes as a model into the typed graph."""
+"""Converts the models that ``tx8.compile`` takes to the typed graph."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Shapes = Mapping[str, Sequence[int]]
 Constants = Mapping[str, Any]
 
 _BOUND = {"dims": "dimensions", "constants": "inputs", "bounds": "loops"}
-"""The thing that each argument of ``compile`` binds, for messages."""
+"""What each argument of ``compile`` binds, as messages name it."""
 
 
 def opened(model: Any, examples: Sequence[Any] = ()) -> Any:

@@ -68,7 +68,7 @@ class Program:
 
     @property
     def inputs(self) -> tuple[Buffer, ...]:
-        """The inputs in the order of the model; of several chips whole ones, unless it is from a file."""
+        """The inputs in the order of the model; on several chips whole ones, if it was compiled here."""
         found, spread = self.emulated.inputs, self._spread
         return found if spread is None else whole(found, spread.graph.inputs)
 
@@ -122,8 +122,8 @@ class Program:
         ``x`` for every chip.
 
         ``threads``: of the host, by default its processors, at most eight, or one for a short program;
-        results do not depend on it. ``timed`` records what time is simulated from once somebody asks for
-        cycles or statistics; without it the run is somewhat faster, and such a question repeats it. Without
+        results do not depend on it. ``timed`` records events, from which time is simulated when cycles or
+        statistics are read; without it the run is somewhat faster, and reading them repeats it. Without
         ``data`` engines compute and move nothing: the same cycles and statistics, no outputs, several times
         faster; Fault for a program that depends on results of engines.
 
@@ -150,7 +150,7 @@ class Program:
 
     @cached_property
     def _repeated(self) -> RepeatedRuns:
-        from emulator.session.runs import RepeatedRuns  # here: who only compiles does not need it
+        from emulator.session.runs import RepeatedRuns  # here: compiling alone does not need it
 
         return RepeatedRuns(self.emulated)
 
@@ -218,15 +218,15 @@ def compile(
     """Compile a model; ``tx8.models.graph_of`` lists the kinds of model and explains ``examples``.
 
     ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: the number of tiles used;
-    ``shapes``: extents of inputs with free dimensions, by name; ``constants``: numbers or arrays that inputs
-    always are, by name. ``dims``: for free dimensions by name one size, or least, usual and most size,
+    ``shapes``: extents of inputs with free dimensions, by name; ``constants``: fixed values of inputs,
+    numbers or arrays by name. ``dims``: for free dimensions by name one size, or least, usual and most size,
     ``{"seq": (1, 128, 512)}``: the program runs all of them (docs/dynamic_shapes.md); or a sum, ``{"total":
     "past+new"}``. ``bounds``: the most steps of loops that collect results, and the most elements that nodes
-    such as NonZero find, by the names of the nodes. ``state``: inputs that are the same memory as outputs,
+    such as NonZero find, by the names of the nodes. ``state``: inputs that share their memory with outputs,
     ``{"past": "present"}``, which may grow; ``replaceable``: constants that sessions may replace
     (docs/sessions.md); ``machine``: a description or the path of one, by default the TX81; ``patterns``,
     ``search`` and ``residency`` as the options of tx8cc. ``chips``: their number along x and y; ``parallel``:
-    how they share the work, ``"dp=2,tp=2"``, by default the best by estimate (docs/parallel.md).
+    the sharding, ``"dp=2,tp=2"``, by default the best by estimate (docs/parallel.md).
 
     With ``dtype="int8"`` nodes compute with bytes and the rest in fp16; with ``"auto"`` the formats are the
     fastest ones that lose at most ``max_loss``. ``calibrate``: samples of the inputs, arrays by name or a
@@ -321,9 +321,9 @@ def compile_entries(
 ) -> Program:
     """Compile several models into one program, whose entries have the names of ``models``.
 
-    Equal constants are stored once. A ``state`` belongs to every model that has such an input and output, and
-    is one memory of all of them. Models and the other arguments are those of ``compile``. GraphError for what
-    cannot be compiled, with the entry, and for states that differ.
+    Equal constants are stored once. A ``state`` belongs to every model with such an input and output, which
+    share its memory. Models and the other arguments are those of ``compile``. GraphError names the entry that
+    cannot be compiled, or states that differ.
     """
     from compiler.driver import compile_entries
 
@@ -336,7 +336,7 @@ def compile_entries(
 
 
 def _degrees(parallel: str | None, machine: Machine, plain: bool) -> Degrees | None:
-    """Parse how chips share the work; GraphError for a text that cannot be parsed.
+    """Parse the sharding over chips; GraphError for a text that cannot be parsed.
 
     ``plain``: the program has one size and a format of floats. GraphError for another one on several chips.
     """

@@ -109,7 +109,7 @@ def _list() -> int:
 
 
 def _show(found: Puzzle, folder: Path) -> int:
-    """Print the task; copy the template unless there is such a file, which may hold the reader's work."""
+    """Print the task; copy the template unless the file exists, which may hold the reader's work."""
     from tx8.views.flow import flow_picture
 
     print_out(found.text)

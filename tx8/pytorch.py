@@ -4,8 +4,8 @@
     with torch.no_grad():
         y = model(x)
 
-PyTorch finds it by an entry point. Parameters and buffers are constants of the program, which is compiled for
-the shapes of the first call that has them, and anew when a parameter has changed.
+PyTorch finds it by an entry point. Parameters and buffers are constants of the program. It is compiled at the
+first call with new shapes, and again when a parameter has changed.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class _Compiled:
         ]
 
     def _key(self, argument: Any, static: bool) -> object:
-        """Return the key to reuse programs by: the state of a constant, the shape of an input, a number."""
+        """Return an argument's part of a program's key: a constant's state, an input's shape, a number."""
         if static:
             return argument.data_ptr(), 0 if argument.is_inference() else argument._version
         if isinstance(argument, self.torch.Tensor):

@@ -59,9 +59,9 @@ class Options(NamedTuple):
 class Run:
     """A finished run: ``run["name"]`` and ``run[0]`` are outputs, ``np.asarray(run)`` the only one.
 
-    Cycles and statistics are there unless the run was made with ``timed=False``. ``report``, ``trace`` and
-    ``hazards`` are not gathered during the run. Asking for one repeats the run with the same inputs and an
-    observer: runs are deterministic, so the repetition shows what happened.
+    The run gathers cycles and statistics unless ``timed=False``. ``report``, ``trace`` and ``hazards`` are
+    not gathered during the run. Asking for one repeats the run with the same inputs and an observer: runs are
+    deterministic, so the repetition shows what happened.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Run:
             raise TypeError(f"the run has {len(self.outputs)} outputs: choose one, {', '.join(self.outputs)}")
         return np.asarray(self[0], dtype=dtype)
 
-    # -- how it went -----------------------------------------------------------------------------------
+    # -- time and findings -----------------------------------------------------------------------------
 
     def execute(self, **options: Any) -> System:
         """Run the program again with options of ``emulator.Program.start``; return the finished system."""
@@ -156,8 +156,8 @@ class Run:
     def compare(self, earlier: Run | str | Path) -> Comparison:
         """Compare the statistics with those of an earlier run, or of a file that ``report`` has written.
 
-        ``print`` shows which figures differ, a notebook a table (docs/stats.md). Of runs on several chips
-        those of the chip that ends last. Tx8Error if the file holds no statistics.
+        ``print`` shows which figures differ, a notebook a table (docs/stats.md). Runs on several chips are
+        compared by the chip that ends last. Tx8Error if the file holds no statistics.
         """
         from emulator.watch.stats.compare import compare, read_report
 
@@ -234,7 +234,7 @@ class Run:
             self.execute(sinks=[sink])
         return Path(path)
 
-    # -- for people ------------------------------------------------------------------------------------
+    # -- text ------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         outputs = ", ".join(f"{name}: {array.dtype} {_shape(array)}" for name, array in self.outputs.items())
@@ -247,7 +247,7 @@ class Run:
 
 
 def start(runs: RepeatedRuns, title: str, inputs: Mapping[str, Array], options: Options) -> Run:
-    """Run a program; a Fault when it stops also shows its printed text."""
+    """Run a program; a Fault also shows the text that the program printed."""
     from .views.stats import Stats, Watch
 
     program = runs.program
@@ -267,9 +267,9 @@ def start(runs: RepeatedRuns, title: str, inputs: Mapping[str, Array], options: 
 
 
 class ChipsRun(Run):
-    """A run on several chips; ``spread`` says how they share the inputs and outputs of the model.
+    """A run on several chips; ``spread`` is the sharding of the model's inputs and outputs.
 
-    Without it inputs and outputs are those of the chips: ``chip1.x`` is that of chip 1.
+    Without ``spread``, inputs and outputs are those of single chips, such as ``chip1.x``.
     """
 
     def __init__(

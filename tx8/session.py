@@ -22,7 +22,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Session:
-    """A program with its own memories, in which every step finds the states that the last step left.
+    """A program with its own memories, in which every step reads the states that the last step wrote.
 
     ``state``: the first values of the states, by the names of their inputs; states that are not named are
     zeros. ``threads``: of the host. ``timed``: simulate time, then ``cycles`` is the time of the last step.
@@ -31,7 +31,7 @@ class Session:
     one program share the pages of its constants. docs/sessions.md is the tour.
 
     On several chips a session takes and returns whole inputs, outputs and states, and splits them among the
-    chips. Of a program that was loaded from a file it knows only the parts, with names such as ``chip1.x``.
+    chips. A program loaded from a file has only the shards, with names such as ``chip1.x``.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
-"""The entry of tx8: the commands start here, and ``import tx8`` begins here as well.
+"""The entry of tx8: the commands and ``import tx8`` start here.
 
 The first step checks that tx8 can run here at all. So a wrong system, or a folder that hides one of the
-packages, is one line and not a traceback from deep inside.
+packages, gives one line instead of a traceback.
 """

@@ -9,7 +9,7 @@ from .surroundings import refusal
 
 
 def _start(command: str, module: str, function: str) -> int:
-    """Run the command if tx8 can run here; otherwise say in one line why not, exit status 1."""
+    """Run the command if tx8 can run here; otherwise print one line that says why not, exit status 1."""
     reason = refusal()
     if reason is not None:
         print(f"{command}: {reason}", file=sys.stderr)

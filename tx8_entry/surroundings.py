@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 PACKAGES = ("asm", "compiler", "emulator", "tx8isa")
-"""The packages that the commands and ``import tx8`` need: everyday words that others use for folders too."""
+"""The packages that the commands and ``import tx8`` need; other folders may have these common names."""
 
 _SYSTEMS = {"darwin": "macOS", "win32": "Windows", "cygwin": "Cygwin"}
 _HOME = Path(__file__).resolve().parent.parent
@@ -42,7 +42,7 @@ def _hidden(name: str) -> str | None:
 
 
 def _place(name: str) -> Path | None:
-    """Return the folder or file that ``import name`` gives, or has given."""
+    """Return the folder or file that ``import name`` loads or has loaded."""
     module = sys.modules.get(name)
     spec = find_spec(name) if module is None else getattr(module, "__spec__", None)
     if spec is None:

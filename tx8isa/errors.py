@@ -12,4 +12,4 @@ class Tx8Error(Exception):
 
 
 class BudgetError(Tx8Error):
-    """A source that would grow beyond its ``Budget``; the text does not say yet what of it grows."""
+    """A source would grow beyond its ``Budget``; the caller adds to the text what grows."""

@@ -1,4 +1,4 @@
 """The directives of the assembler, by name.
 
-They change sections, symbols and the source that is read; instructions are not their concern.
+Directives change sections, symbols and the source that is read; they do not assemble instructions.
 """

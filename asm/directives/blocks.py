@@ -14,7 +14,7 @@ from asm.syntax.source import Source, divided, lines_of
 from .call import BlockHandler, Call, block, handler
 
 _DEEPEST = 64
-"""Largest depth of macros and included files within each other."""
+"""Largest nesting depth of macros and included files."""
 
 _REPEATS = (".rept", ".rep", ".irp", ".irep", ".irpc", ".irepc")
 _OPENS = {".if": ".endif", ".macro": ".endm", **dict.fromkeys(_REPEATS, ".endr")}
@@ -45,7 +45,7 @@ def end_of(call: Call, closer: str) -> int:
 
 
 def bodied(closer: str) -> Callable[[Callable[[Call, int], None]], BlockHandler]:
-    """Decorator: a directive whose body ends at ``closer``; the body is skipped after a mistake, too."""
+    """Decorate a directive whose body ends at ``closer``; after a mistake the body is skipped as well."""
 
     def wrap(function: Callable[[Call, int], None]) -> BlockHandler:
         def carry_out(call: Call) -> int:
@@ -66,7 +66,7 @@ def bodied(closer: str) -> Callable[[Callable[[Call, int], None]], BlockHandler]
 
 
 def _skip(call: Call, index: int) -> int:
-    """Index of the .else, .elseif or .endif that follows a part of a conditional that is skipped."""
+    """Skip a part of a conditional; returns the index of the .else, .elseif or .endif after it."""
     depth, lines = 0, call.source.lines
     for number in range(index + 1, len(lines)):
         word = _word(lines[number])
@@ -100,11 +100,11 @@ _TESTS: dict[str, Callable[[int], bool]] = {
 
 
 _TEXTS = {".ifc": True, ".ifeqs": True, ".ifnc": False, ".ifnes": False}
-"""Directives that compare two texts; True where the texts must be equal."""
+"""Directives that compare two texts; True if the texts must be equal."""
 
 
 def _compared(call: Call) -> tuple[str, str]:
-    """Returns the two texts that a condition compares; .ifeqs and .ifnes take strings."""
+    """Return the two texts that a condition compares; .ifeqs and .ifnes take strings."""
     fields, strings = call.fields(), call.name in (".ifeqs", ".ifnes")
     if len(fields) != 2 or (strings and not all(text[:1] == text[-1:] == '"' for text in fields)):
         raise Fault(
@@ -114,7 +114,7 @@ def _compared(call: Call) -> tuple[str, str]:
 
 
 def _holds(call: Call) -> bool:
-    """Returns True if the condition holds; a faulty condition is reported and counts as false."""
+    """Return True if the condition holds; a faulty condition is reported and counts as false."""
     try:
         if call.name in (".ifdef", ".ifndef", ".ifnotdef"):
             (name,) = call.symbol_names() if len(call.fields()) == 1 else [""]
@@ -160,7 +160,7 @@ def _branch(call: Call, taken: bool, index: int) -> int:
 
 @block(".else", ".elseif")
 def _else(call: Call) -> int:
-    """The part before was assembled: skip the rest."""
+    """Skip the rest of a conditional, because the part before was assembled."""
     if not call.source.conditions:
         raise Fault(f"{call.name} without .if")
     if call.source.conditions[-1][1]:
@@ -177,7 +177,7 @@ def _else(call: Call) -> int:
 
 
 def _alternative(call: Call, index: int, word: str, seen_else: bool) -> bool:
-    """Returns whether the .else was seen; reports an alternative that follows the .else."""
+    """Return whether the .else was seen; reports an alternative that follows the .else."""
     if word and seen_else:
         line = call.source.lines[index]
         fault = Fault(f"{word} after .else", len(line) - len(line.lstrip()))
@@ -199,7 +199,7 @@ def _stray(call: Call) -> int:
 
 
 def run(assembly: Assembly, outer: Source, index: int, inner: Source, note: str) -> None:
-    """Assemble the lines that replace a line of ``outer``; the line table names that line."""
+    """Assemble the lines that replace a line of ``outer``; the line table names the replaced line."""
     assembly.program.volume.expand(inner.lines or [""])
     inner.depth = outer.depth + 1
     if inner.depth > _DEEPEST:

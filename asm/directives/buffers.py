@@ -22,7 +22,7 @@ _KINDS = {".input": "input", ".output": "output", ".const": "constant"}
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """Format, shape and layout as written, and the bytes they take."""
+    """Format, shape and layout as written, and the tensor's size in bytes."""
 
     format: str
     shape: tuple[int, ...]
@@ -47,7 +47,7 @@ def tensor(fmt: str, shape: str, layout: str) -> Tensor:
 
 
 def _open(call: Call, fields: list[str], usage: str, most: int) -> tuple[str, Tensor]:
-    """Name and tensor of a buffer directive; the current place is then its start."""
+    """Read name and tensor of a buffer directive; the buffer starts at the current place."""
     if not 3 <= len(fields) <= most:
         raise Fault(f"{call.name} takes {usage}, found {len(fields)} arguments")
     name, fmt, shape, layout = (*fields, "")[:4]
@@ -93,7 +93,7 @@ DTYPES = (
     *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "bfloat16", "float32", "float64"),
 )
-"""The dtypes of arrays that a buffer may name."""
+"""The dtypes of host arrays that a buffer directive may name."""
 
 
 def _number(text: str, what: str, expected: str = "a number") -> int:

@@ -1,4 +1,4 @@
-"""A directive as it is called, and the tables of the functions that carry directives out."""
+"""A call of a directive, and the tables of the functions that execute directives."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class Call:
         return self.text[self.start :].strip()
 
     def operands(self, *, truth: bool = False) -> Operands:
-        """The arguments as expressions and strings; ``truth``: only whether they are 0 matters."""
+        """Parse the arguments as expressions and strings; ``truth``: the directive only tests them for 0."""
         return self.assembly.operands(self.source, self.index, self.text, self.start, truth=truth)
 
     def fields(self) -> list[str]:
-        """The arguments as texts between commas; commas in strings and brackets do not count."""
+        """Split the arguments at commas, except those in strings and brackets."""
         return split_arguments(self.arguments)
 
     def included(self, name: str) -> tuple[Path, Bytes]:
-        """Path and bytes of a file that is named; Fault when there is none."""
+        """Find and read an included file; returns path and bytes. Fault when there is none."""
         return self.assembly.included.find(name, Path(self.source.name).parent)
 
     def after_comma(self) -> Call:
@@ -54,7 +54,7 @@ class Call:
         return Spot(self.assembly.program, self.assembly.section.here)
 
     def numbers(self, least: int, most: int, *, truth: bool = False) -> list[int]:
-        """The arguments as numbers that are known here."""
+        """Evaluate the arguments to numbers; Fault for a value that is not known yet."""
         operands = self.operands(truth=truth)
         if not least <= len(operands.items) <= most:
             wanted = f"{least}" if least == most else f"{least} to {most}"
@@ -87,14 +87,14 @@ Handler = Callable[[Call], None]
 BlockHandler = Callable[[Call], int]
 HANDLERS: dict[str, Handler] = {}
 BLOCKS: dict[str, BlockHandler] = {}
-"""Directives that use several lines; they return the index of the last one."""
+"""Directives that use several lines; each returns the index of the last one."""
 
 _STRING = re.compile(r'\s*"((?:[^"\\]|\\.)*)"\s*')
 _ARGUMENT = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:\\.|[^\'\\])\'|[(\[]|[)\]]|,|[^"\'(\[)\],]+|.')
 
 
 def split_arguments(text: str) -> list[str]:
-    """``a, f(b, c), "d,e"`` -> its three arguments; none for a blank text."""
+    """Split ``a, f(b, c), "d,e"`` into its three arguments; none for a blank text."""
     if not text.strip():
         return []
     parts, depth = [""], 0
@@ -113,7 +113,7 @@ def text_of(string: String) -> str:
 
 
 def handler(*names: str) -> Callable[[Handler], Handler]:
-    """Decorator: the function carries out these directives."""
+    """Register the decorated function for these directives."""
 
     def register(function: Handler) -> Handler:
         HANDLERS.update(dict.fromkeys(names, function))
@@ -123,7 +123,7 @@ def handler(*names: str) -> Callable[[Handler], Handler]:
 
 
 def block(*names: str) -> Callable[[BlockHandler], BlockHandler]:
-    """Decorator: the function carries out these directives, which use several lines."""
+    """Register the decorated function for these directives, which use several lines."""
 
     def register(function: BlockHandler) -> BlockHandler:
         BLOCKS.update(dict.fromkeys(names, function))
@@ -135,7 +135,7 @@ def block(*names: str) -> Callable[[BlockHandler], BlockHandler]:
 def directive(
     assembly: Assembly, source: Source, index: int, name: str, text: str, start: int, at: int
 ) -> int:
-    """Carry out a directive; the index of the last line it used."""
+    """Execute a directive; returns the index of the last line it used."""
     call = Call(assembly, source, index, name, text, start)
     try:
         if name in BLOCKS:

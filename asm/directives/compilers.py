@@ -14,7 +14,7 @@ from .call import Call, handler, text_of
 
 @handler(".loc")
 def _loc(call: Call) -> None:
-    """The source of the following instructions: ``.loc FILE LINE`` as compilers write it.
+    """Set the source line of the following instructions: ``.loc FILE LINE`` as compilers write it.
 
     tx8dis writes ``.loc "file" line``, and ``.loc`` alone where instructions have none.
     """
@@ -59,7 +59,7 @@ _OPTIONS = ("rvc", "norvc", "push", "pop", "pic", "nopic", "relax", "norelax", "
 
 @handler(".option")
 def _option(call: Call) -> None:
-    """Turns compression on or off; other GNU options ask for what this assembler always does."""
+    """Turn compression on or off; other GNU options name behaviour that this assembler always has."""
     compression, (option, *rest) = call.assembly.compression, call.fields() or [""]
     if option not in _OPTIONS or bool(rest) != (option == "arch"):
         raise Fault(f".option {call.arguments}", None, f"accepted: {' '.join(_OPTIONS)}")
@@ -88,7 +88,7 @@ def _architecture(call: Call, text: str) -> None:
 
 @handler(".attribute")
 def _attribute(call: Call) -> None:
-    """``.attribute arch, "rv64imc"``: as .option arch; others have no effect."""
+    """Treat ``.attribute arch, "rv64imc"`` as .option arch; other attributes have no effect."""
     tag, value = (*call.fields(), "", "")[:2]
     if not tag or not value:
         raise Fault(".attribute takes a tag and a value")

@@ -62,7 +62,7 @@ def _integers(size: int) -> Handler:
 
 @handler(".dtprelword", ".dtpreldword")
 def _thread_offset(call: Call) -> None:
-    """Tells a debugger where a variable of a thread is; sections with this datum are not loaded."""
+    """Append the offset of a thread's variable, for debuggers; sections with this datum are not loaded."""
     if call.assembly.section.flags:
         raise Fault(f"{call.name} in section {call.assembly.section.name}", None, "it belongs to .debug_info")
     emit(call, bytes(8 if call.name == ".dtpreldword" else 4))
@@ -79,7 +79,7 @@ for _names, _size in (
 
 
 def variable_bytes(value: int, signed: bool, at: int | None) -> bytes:
-    """A number as LEB128: seven bits a byte, the lowest first; Fault for a negative one that has no sign."""
+    """Encode a number as LEB128: seven bits a byte, the lowest first; Fault for a negative unsigned one."""
     if value < 0 and not signed:
         raise Fault(f"{value} is negative", at, "use .sleb128")
     code = bytearray()
@@ -154,7 +154,7 @@ def _fractions(call: Call, code: str) -> None:
         elif negative:
             number = -number
         try:
-            if isinf(number) and text != "inf":  # Python has rounded it already
+            if isinf(number) and text != "inf":  # a literal beyond the range of float
                 raise OverflowError
             data += struct.pack("<" + code, number)
         except OverflowError:
@@ -206,7 +206,7 @@ def _fill(call: Call) -> None:
 
 
 def _alignment(call: Call) -> list[int]:
-    """Returns the numbers of an alignment, whose fill may be left out: ``.p2align 4,,15``."""
+    """Return the numbers of an alignment, whose fill may be left out: ``.p2align 4,,15``."""
     before, _, after = call.text[call.start :].partition(",")
     filled = after.lstrip().startswith(",")
     shown = replace(call, text=f"{call.text[: call.start]}{before},0{after}") if filled else call
@@ -247,7 +247,7 @@ def _pad(call: Call, alignment: int, rest: list[int]) -> None:
 
 
 def _append_nops(call: Call, size: int) -> None:
-    """Append instructions that do nothing; one may be compressed. They belong to no line of the text."""
+    """Append no-operation instructions, at most one of them compressed; they belong to no source line."""
     section = call.assembly.section
     start = section.size
     count, odd = divmod(size, len(_NOP))
@@ -295,7 +295,7 @@ def _incbin(call: Call) -> None:
 
 @handler(".checksum")
 def _checksum(call: Call) -> None:
-    """``.checksum "file", "digest"``: Fault when the file that the program includes is another one."""
+    """``.checksum "file", "digest"``: Fault when the included file has another checksum."""
     items = call.operands().items
     texts = [text_of(item.term) for item in items if isinstance(item.term, String)]
     if len(items) != 2 or len(texts) != 2:

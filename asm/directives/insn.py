@@ -55,7 +55,7 @@ _OPERAND = re.compile(r"[^\s()]+(?:\([^)]*\))?")
 
 
 class _OpcodeSlot(FieldSlot):
-    """A major opcode, by name or number; the two lowest bits of one of four bytes are set."""
+    """A major opcode, by name or number; for instructions of four bytes its two lowest bits are 1."""
 
     def bits(self, value: int) -> int:
         if self.field.maximum == 0x7F and value & 3 != 3:
@@ -77,7 +77,7 @@ class _AnyRegisterSlot(FieldSlot):
 
 
 def _field(spec: str) -> Field:
-    """The field of an operand of ``_FORMATS``."""
+    """Return the field that an operand of ``_FORMATS`` describes."""
     if spec == "major":
         return Field("opcode", "unsigned", ((0, 0, 7),), 3, 0x7F, 1)
     if spec == "quarter":
@@ -150,7 +150,7 @@ def _insn(call: Call) -> None:
 
 
 def _append(call: Call, template: Template, operands: Operands) -> None:
-    """Append the instruction; one whose label comes later waits for it."""
+    """Append the instruction; if its label comes later, a fix-up completes it."""
     assembly, spot, atoms = call.assembly, call.spot, operands.atoms
     template.fixed = True
     try:
@@ -164,7 +164,7 @@ def _append(call: Call, template: Template, operands: Operands) -> None:
 
 
 def _by_bits(call: Call) -> None:
-    """An instruction by its bits, perhaps after its length, which the lowest bits say too."""
+    """Append an instruction given by its bits; a length before them must agree with the lowest bits."""
     *given, word = call.numbers(1, 2)
     size = length(word)
     if not 0 <= word < 1 << 8 * size:

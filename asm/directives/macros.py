@@ -1,4 +1,4 @@
-"""Macros and repetitions: .macro, .rept, .irp, .irpc, and the arguments as GNU as divides them."""
+"""Macros and repetitions: .macro, .rept, .irp and .irpc; arguments are split as in GNU as."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _BETWEEN_WORDS = re.compile(r'(?<=[\w.$])\s+(?=[\w.$\\"])')
 
 
 def arguments(text: str, alternate: bool = False) -> list[str]:
-    """The arguments of a macro: between commas, between two words, and after a string in double quotes.
+    """Split the arguments of a macro at commas, between two words, and after a string in double quotes.
 
-    Commas and blanks in brackets do not count, nor does a comma at the end. ``alternate``: a text in <> is a
-    string, too.
+    Commas and blanks in brackets do not separate, nor does a comma at the end. ``alternate``: a text in <> is
+    a string, too.
     """
     return [text[start:end] for start, end in _spans(text, alternate)]
 
@@ -50,7 +50,7 @@ def _spans(text: str, alternate: bool) -> list[tuple[int, int]]:
 
 
 def _skipped(text: str, at: int) -> int:
-    """The place of the next character that is no blank."""
+    """Index of the next character that is not a blank."""
     blanks = _BLANKS.match(text, at)
     return blanks.end() if blanks is not None else at
 
@@ -62,7 +62,7 @@ def _end_of(text: str, at: int, alternate: bool) -> int:
     depth = 0
     while at < len(text):
         piece = _PIECE.match(text, at)
-        assert piece is not None  # any character is one
+        assert piece is not None  # _PIECE matches any character
         depth += (piece[0] in "([") - (piece[0] in ")]")
         if depth <= 0 and (piece[0] == "," or _BETWEEN_WORDS.match(text, at)):
             return at
@@ -142,7 +142,7 @@ _LOCAL = re.compile(r"\s*LOCAL\s+(.*)", re.IGNORECASE)
 
 
 def _with_local_names(body: Sequence[str], values: dict[str, str], number: int) -> list[str]:
-    """The lines without LOCAL, whose names get values that differ in every expansion."""
+    """Remove LOCAL lines; their names get values that differ in every expansion."""
     lines = list[str]()
     for line in body:
         match = _LOCAL.fullmatch(line)
@@ -177,7 +177,7 @@ def _substitute(line: str, values: Mapping[str, str], number: int, alternate: bo
 
 @handler(".altmacro", ".noaltmacro")
 def _alternate(call: Call) -> None:
-    """After .altmacro names need no backslash in macros, which may have LOCAL names and %expressions."""
+    """Turn on .altmacro: arguments need no backslash, and macros may have LOCAL names and %expressions."""
     call.assembly.remembered.alternate = call.name == ".altmacro"
 
 

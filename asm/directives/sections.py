@@ -18,7 +18,7 @@ _STANDARD = {
     **dict.fromkeys((".bss", ".sbss", ".tbss", ".ddr.bss"), _ZEROS),
 }
 _UNLOADED = (".debug", ".comment", ".note", ".stab", ".gnu.", ".riscv.attributes")
-"""Beginnings of the names of sections that only tools read."""
+"""Prefixes of the names of sections that only tools read."""
 _LETTERS = "awxMSTGoeR?"
 _TYPES = ("progbits", "nobits", "note", "init_array", "fini_array", "preinit_array")
 
@@ -31,7 +31,7 @@ def _standard(call: Call) -> None:
 
 
 def _usual(name: str) -> tuple[str, bool]:
-    """Flags of a section whose name begins with a standard one, as .text.init."""
+    """Return the flags of a section whose name begins with a standard one, as .text.init."""
     for known in sorted(_STANDARD, key=len, reverse=True):
         if name == known or name.startswith(known + "."):
             return _STANDARD[known]
@@ -72,7 +72,7 @@ def _previous(call: Call) -> None:
 
 
 def _open(call: Call, name: str, rest: list[str]) -> None:
-    """Enter a section; ``rest``: flags, type, and what linkers read, which is not needed here."""
+    """Enter a section; ``rest``: flags, type, and arguments for linkers, which are ignored."""
     name = name.strip('"')
     if not SECTION_NAME.fullmatch(name) or len(rest) > 5:
         raise Fault(f'{call.name} takes NAME[, "flags"[, @progbits or @nobits]]')
@@ -90,7 +90,7 @@ def _open(call: Call, name: str, rest: list[str]) -> None:
 
 
 def _access(text: str) -> str:
-    """The rights that a program has to a section of these flags; the loader skips one without any."""
+    """Map section flags to access rights; the loader skips a section without any."""
     letters = text.strip('"')
     if text[:1] != '"' or not set(letters) <= set(_LETTERS) or {"w", "x"} <= set(letters):
         allowed = f'"a", "aw", "ax", and for linkers {" ".join(_LETTERS[3:])}'

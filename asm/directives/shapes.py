@@ -1,4 +1,4 @@
-"""Directives for sizes that a run decides: .dimension, .extents and .shapes."""
+"""Directives for dynamic sizes: .dimension, .extents and .shapes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _name(text: str) -> str:
 
 @handler(".dimension")
 def _dimension(call: Call) -> None:
-    """``.dimension NAME, LEAST, USUAL, MOST``: a size that a run decides."""
+    """``.dimension NAME, LEAST, USUAL, MOST``: a size that each run chooses in this range."""
     fields = call.fields()
     if len(fields) != 4:
         raise Fault(f"{call.name} takes NAME, LEAST, USUAL, MOST, found {len(fields)} arguments")
@@ -48,7 +48,7 @@ def _extents(call: Call) -> None:
 
 @handler(".room")
 def _room(call: Call) -> None:
-    """``.room KIND, NAME, AXIS``: elements of an input or output stay where the largest one has them."""
+    """``.room KIND, NAME, AXIS``: elements along an axis keep their places of the largest size."""
     fields = call.fields()
     if len(fields) != 3 or fields[0] not in ("input", "output"):
         raise Fault(f"{call.name} takes input|output, NAME, AXIS")
@@ -57,7 +57,7 @@ def _room(call: Call) -> None:
 
 @handler(".shapes")
 def _shapes(call: Call) -> None:
-    """``.shapes NAME, WORDS``: the shape block in DDR; or ``.shapes ADDRESS``, where it is."""
+    """``.shapes NAME, WORDS``: reserve the shape block in DDR; ``.shapes ADDRESS`` says where it is."""
     fields, assembly = call.fields(), call.assembly
     if len(fields) == 1:
         assembly.shape_block = _number(call, fields[0])

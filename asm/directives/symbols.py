@@ -11,7 +11,7 @@ from .call import Call, handler
 
 @handler(".base")
 def _base(call: Call) -> None:
-    """Address of the current section's first byte; otherwise the assembler chooses it."""
+    """Set the address of the current section's first byte, which the assembler chooses otherwise."""
     (address,) = call.numbers(1, 1)
     section = call.assembly.section
     if section.base is not None and section.base != address:
@@ -89,7 +89,7 @@ def _assign(call: Call, variable: bool) -> None:
 
 @handler(".tile")
 def _tile(call: Call) -> None:
-    """Set the entry of a tile to the current address; tiles of several chips are numbered through."""
+    """Set the entry of a tile to the current address; tiles are numbered across all chips."""
     (tile,) = call.numbers(1, 1)
     assembly = call.assembly
     tiles = assembly.machine.tiles * assembly.machine.chip_count
@@ -115,13 +115,13 @@ def _entry(call: Call) -> None:
 
 @handler(".node")
 def _node(call: Call) -> None:
-    """The following instructions belong to this node of the graph; an empty name ends that."""
+    """Assign the following instructions to a node of the graph; to none with an empty name."""
     call.assembly.set_node(call.string())
 
 
 @handler(".machine")
 def _machine(call: Call) -> None:
-    """The machine that the program was made for; Fault on another."""
+    """Name the machine that the program was made for; Fault on another one."""
     name, found = call.string(), call.assembly.machine.name
     if name != found:
         raise Fault(f"the program is for machine {name}, this is {found}", None, "choose one with --machine")

@@ -74,12 +74,12 @@ _CHECKSUM = struct.Struct("<I")
 
 
 def write_image(image: Image) -> bytes:
-    """The file of an image; ImageError says what keeps it from being one."""
+    """Return the file of an image as bytes; ImageError for an image that cannot be written."""
     return b"".join(image_parts(image))
 
 
 def image_parts(image: Image) -> list[Bytes]:
-    """The file of an image in pieces, without copies of the segments' bytes; ImageError as above."""
+    """Return the file of an image in pieces, without copying the segments' bytes; ImageError as above."""
     wrong = problem(image)
     if wrong:
         raise ImageError(wrong)
@@ -107,7 +107,7 @@ def image_parts(image: Image) -> list[Bytes]:
 
 
 def _sealed(parts: list[Bytes], note: bytes) -> list[Bytes]:
-    """The file with its checksum in the last bytes of the note; they count as zero in it."""
+    """Insert the file's checksum in the last bytes of the note, which count as zero in the checksum."""
     checksum = 0
     for part in parts:
         checksum = crc32(part, checksum)
@@ -150,9 +150,9 @@ def read_image(data: Bytes, name: str) -> Image:
 
 
 def read_again(image: Image, name: str) -> Image:
-    """The image as ``read_image`` gives it of the file that it would be; large data are not copied.
+    """Return what ``read_image`` would return for the image's file, without writing it or copying large data.
 
-    ImageError as of both.
+    ImageError as for ``write_image`` and ``read_image``.
     """
     kept = [segment.flags != "rx" and len(segment.data) >= elf.COPIED for segment in image.segments]
     outline = [replace(s, data=b"") if k else s for s, k in zip(image.segments, kept, strict=True)]
@@ -200,7 +200,7 @@ def _section(segment: Segment) -> elf.ElfSection:
 
 
 def _descriptor(file: elf.ElfFile, notes: dict[int, tuple[bytes, int]]) -> bytes:
-    """The JSON note; ImageError when the checksum shows that the file was changed."""
+    """Return the JSON note; ImageError when the checksum shows that the file was changed."""
     if _NOTE_JSON not in notes:
         raise ImageError(f"{file.name}: corrupted image: the JSON note of '{_OWNER}' is missing")
     descriptor, _ = notes[_NOTE_JSON]
@@ -215,7 +215,7 @@ def _descriptor(file: elf.ElfFile, notes: dict[int, tuple[bytes, int]]) -> bytes
 
 
 def _culprit(file: elf.ElfFile, descriptor: bytes) -> str:
-    """The part of a file that fails its checksum, as a message."""
+    """Name the part of a file that fails its checksum, as a message."""
     for program, note in zip(_loadable(file), decode_note(descriptor, file.name).segments, strict=False):
         if crc32(file.bytes_at(program.offset, program.file_size, f"segment {note.section}")) != note.crc32:
             return f"{note.section} does not match its checksum"

@@ -25,12 +25,12 @@ _NUMBER = re.compile(r"\d{1,18}")
 
 
 def problem(image: Image) -> str | None:
-    """The first thing wrong with an image, or None. The tables that are decoded on demand are not checked."""
+    """Return the first mistake in an image, or None. Tables that are decoded on demand are not checked."""
     return next(_problems(image), None)
 
 
 def ddr_offset(address: int, windows: Sequence[Window]) -> int | None:
-    """DDR offset that an address shows, None when no window holds it."""
+    """Return the DDR offset of an address, None outside of all windows."""
     for window in windows:
         if window.address <= address < window.address + window.size:
             return address - window.address
@@ -60,12 +60,12 @@ def _problems(image: Image) -> Iterator[str]:
 def _all_buffer_problems(buffers: Sequence[Buffer], windows: Sequence[Window]) -> Iterator[str]:
     for buffer in buffers:
         yield from _buffer_problems(buffer, windows)
-    for kind in KINDS:  # an input and an output may share a name, as in a graph that hands one on
+    for kind in KINDS:  # an input and an output may share a name, as in a graph that returns its input
         yield from _name_problems(f"{kind} buffers", [b.name for b in buffers if b.kind == kind])
 
 
 def _shape_problems(image: Image, shapes: Shapes) -> Iterator[str]:
-    """Returns the mistake in the sizes that a run decides."""
+    """Return the mistake in the declarations of dynamic sizes."""
     yield from _name_problems("dimensions", [each.name for each in shapes.dimensions])
     lengths = {extents[shapes.room[key]] for key, extents in shapes.extents.items() if _has_axis(shapes, key)}
     for each in shapes.dimensions:
@@ -96,12 +96,12 @@ def _is_sum(parts: Sequence[str], known: Collection[str]) -> bool:
 
 
 def _has_axis(shapes: Shapes, key: tuple[str, str]) -> bool:
-    """Returns True if a buffer has room along one of its axes."""
+    """Return True if a buffer has room along one of its axes."""
     return key in shapes.room and 0 <= shapes.room[key] < len(shapes.extents[key])
 
 
 def _room_problems(shapes: Shapes, buffers: Mapping[tuple[str, str], Buffer]) -> Iterator[str]:
-    """Problems of the axes along which inputs and outputs keep the places of their largest arrays."""
+    """Yield mistakes in the axes along which inputs and outputs reserve their largest extent."""
     most = {each.name: each.most for each in shapes.dimensions}
     for key, axis in shapes.room.items():
         where, extents = f"room of {key[0]} {key[1]}", shapes.extents.get(key, ())

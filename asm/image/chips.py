@@ -1,6 +1,6 @@
-"""Segments for some chips only: what a chip has in its DDR in place of what the others have there.
+"""Segments of some chips only, such as their shards of constants.
 
-``.ddr.chips.1.3`` is the content of ``.ddr`` on chips 1 and 3, at the same addresses.
+``.ddr.chips.1.3`` replaces ``.ddr`` on chips 1 and 3, at the same addresses.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from dataclasses import replace
 from .types import Image, Segment
 
 REPLACED = ".ddr"
-"""The section in whose place another one is on some chips."""
+"""The section that another one replaces on some chips."""
 OF_CHIPS = ".ddr.chips."
-"""Such sections begin with this; the numbers of the chips follow, with dots between them."""
+"""The prefix of the replacing sections; the numbers of the chips follow, with dots between them."""
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 
 
 def section_of(chips: tuple[int, ...]) -> str:
-    """The name of the section of some chips."""
+    """Return the name of the section for these chips."""
     return OF_CHIPS + ".".join(map(str, chips))
 
 
 def chips_of(section: str) -> tuple[int, ...]:
-    """The chips that a section is for; empty for one of all chips."""
+    """Return the chips that a section is for; empty for a section of all chips."""
     numbers = section.removeprefix(OF_CHIPS)
     if numbers == section or not _NUMBERS.fullmatch(numbers):
         return ()
@@ -32,7 +32,7 @@ def chips_of(section: str) -> tuple[int, ...]:
 
 
 def image_of_chip(image: Image, chip: int) -> Image:
-    """The image with the segments that a chip has; the same object if all chips have the same."""
+    """Select the segments of one chip; returns the same object if all chips have the same segments."""
     if not any(segment.section.startswith(OF_CHIPS) for segment in image.segments):
         return image
     own = [segment for segment in image.segments if chip in chips_of(segment.section)]

@@ -1,9 +1,9 @@
 """DWARF 5 of an image, so that debuggers and GNU objdump show the lines of its program.
 
-Everything comes from the image's own tables: a compile unit for each code segment that has lines, with a
-function for each symbol that is one. Names of files stay as the assembler was given them, and the directory
-of compilation is empty: the bytes do not depend on where a program was assembled, and a debugger finds its
-files from the directory where the assembler was started, or with its own search path.
+Everything is derived from the image's tables: a compile unit for each code segment that has lines, with a
+function for each function symbol. Names of files stay as the assembler was given them, and the directory
+of compilation is empty, so that the bytes do not depend on where a program was assembled. A debugger finds
+the files from the directory where the assembler was started, or with its own search path.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _UNIT_HEADER = struct.Struct("<IHBBI")
 _PLACE = struct.Struct("<QQ")
 _LINE_HEAD = struct.Struct("<IHBBI")
 _LINE_LENGTH, _LINE_HEAD_TAIL = 4, 2 + 1 + 1 + 4
-"""Bytes of a line table that its length, and that the length of its header, do not count."""
+"""Bytes at the start of a line table that its length, and the length of its header, do not count."""
 
 
 def debug_sections(image: Image) -> list[ElfSection]:
@@ -101,7 +101,7 @@ def _rows(image: Image, addresses: list[int]) -> Rows:
 
 
 def _text(name: str) -> bytes:
-    """A string of DWARF. NUL ends one, and no file or symbol that exists has it in its name."""
+    """Encode a string, which NUL ends; names of files and symbols hold no NUL."""
     return name.encode().replace(b"\0", b"?") + b"\0"
 
 
@@ -130,7 +130,7 @@ def _function(name: str, is_global: bool, start: int, size: int) -> bytes:
 def _functions(image: Image, segment: Segment) -> Iterator[tuple[str, bool, int, int]]:
     """(name, whether global, address, bytes) of the functions of a segment, in the order of their addresses.
 
-    As with GNU as, these are the symbols of that type; a debugger takes other labels from the symbol table.
+    As in GNU as, these are the symbols of type function; a debugger takes other labels from the symbol table.
     Without a size, or with one that is too large, a function ends where the next one begins.
     """
     end = segment.address + len(segment.data)

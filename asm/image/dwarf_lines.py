@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Rows(NamedTuple):
-    """Instructions by columns, at least one; the addresses ascend."""
+    """One or more instructions as columns; the addresses ascend."""
 
     addresses: Sequence[int]
     files: Sequence[str]
@@ -20,12 +20,12 @@ class Rows(NamedTuple):
 _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE = 1, 2, 3, 4
 _EXTENDED, _END_SEQUENCE, _SET_ADDRESS = 0, 1, 2
 _OPERANDS = bytes((0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1))
-"""Operands of the standard opcodes, which the header repeats."""
+"""Number of operands of each standard opcode, which the header lists."""
 _OPCODE_BASE = len(_OPERANDS) + 1
 _LINE_BASE, _LINE_RANGE = 0, 4
-"""One opcode covers the next 0 to 3 lines and 0 to 60 bytes, as long as most instructions are."""
+"""One special opcode advances 0 to 3 lines and 0 to 60 bytes, which covers most instructions."""
 _PARAMETERS = struct.pack("<BBBbBB", 1, 1, 1, _LINE_BASE, _LINE_RANGE, _OPCODE_BASE) + _OPERANDS
-"""Instructions are counted in bytes, one operation each, each row a statement."""
+"""Parameters of the header: lengths in bytes, one operation an instruction, each row a statement."""
 _FIRST_LINE = 1
 """The line at the beginning of a sequence."""
 
@@ -49,7 +49,7 @@ def sleb(value: int) -> bytes:
 
 
 class _Steps(dict[tuple[int, int], bytes]):
-    """The opcodes of the next row by its distance (bytes, lines) from the one before; each is made once."""
+    """Cache of the opcodes that advance one row, by distance (bytes, lines) from the row before."""
 
     def __missing__(self, step: tuple[int, int]) -> bytes:
         advance, lines = step
@@ -65,7 +65,7 @@ class _Steps(dict[tuple[int, int], bytes]):
 
 
 def line_program(rows: Rows, numbers: Mapping[str, int], end: int) -> tuple[bytes, bytes]:
-    """The parameters of the header, and one sequence of the rows.
+    """Encode the parameters of the header and one sequence of the rows.
 
     ``numbers`` gives the number of each file, ``end`` is the address after the last instruction.
     """

@@ -26,7 +26,7 @@ PROGBITS, SYMTAB, STRTAB, NOTE, NOBITS = 1, 2, 3, 7, 8
 SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
 FLAG_BITS = {"r": 4, "rw": 6, "rx": 5}
 COPIED = 1 << 20
-"""Bytes of data below which a segment is copied out of its file."""
+"""Segments of fewer bytes are copied out of their file."""
 PAGE = 4096
 """File offset and address of a segment with bytes agree modulo this, so that a loader may map the file."""
 
@@ -62,7 +62,7 @@ class ProgramHeader:
 
 @dataclass(frozen=True)
 class Loadable:
-    """The fields of a program header, its place in the file excepted, and the index of its section."""
+    """The fields of a program header except its file offset, and the index of its section."""
 
     type: int
     flags: int
@@ -72,7 +72,7 @@ class Loadable:
 
 
 def build(entry: int, sections: list[ElfSection], loadables: list[Loadable], flags: int = 0) -> list[Bytes]:
-    """The pieces of an executable of these sections, to be joined; null section and .shstrtab are added.
+    """Build an executable of these sections, as pieces to join; adds the null section and .shstrtab.
 
     The bytes of each section are a separate piece, without a copy of the section's object.
     """
@@ -179,7 +179,7 @@ class ElfFile:
         return header
 
     def bytes_at(self, offset: int, size: int, what: str) -> bytes:
-        """A range of the file; ImageError when the file ends before."""
+        """Return a range of the file; ImageError when the file ends before it does."""
         self._check(offset, size, what)
         return bytes(self.data[offset : offset + size])
 
@@ -191,7 +191,7 @@ class ElfFile:
             )
 
     def segment(self, program: ProgramHeader, what: str) -> Bytes:
-        """Returns the bytes of a segment; large data are not copied. ImageError as above."""
+        """Return the bytes of a segment; large data are not copied. ImageError as above."""
         if program.file_size < COPIED or program.flags == FLAG_BITS["rx"]:
             return self.bytes_at(program.offset, program.file_size, what)
         self._check(program.offset, program.file_size, what)
@@ -225,7 +225,7 @@ class ElfFile:
                 position = start + (size + 3 & ~3)
 
     def section_data(self, index: int) -> bytes:
-        """Bytes of the section with this index; ImageError when there is none."""
+        """Return the bytes of the section with this index; ImageError when there is none."""
         if index >= len(self.headers):
             raise ImageError(f"{self.name}: corrupted image: section {index} of {len(self.headers)}")
         _, _, _, _, offset, size, *_ = self.headers[index]

@@ -1,6 +1,6 @@
-"""Images of several networks: which there are, and the image of one of them.
+"""Images of several networks, and the selection of one.
 
-All networks are in the same memory: what one of them leaves in a state, another one finds there.
+The networks share one memory, so that one network reads the states that another one wrote.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .types import Image, ImageError
 
 
 def image_of_entry(image: Image, name: str) -> Image:
-    """The image with the entry and the buffers of one of its networks; ImageError for an unknown one."""
+    """Select the entry and the buffers of one network; ImageError for an unknown name."""
     for found in image.entry_points:
         if found.name == name:
             buffers = (*image.buffers, *found.buffers)

@@ -72,7 +72,7 @@ class ExtentsNote(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_f
 
 
 class RoomNote(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The axis of an input or output along which it has room for the most."""
+    """The axis along which an input or output reserves memory for its largest extent."""
 
     kind: str
     name: str
@@ -80,7 +80,7 @@ class RoomNote(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 
 class ShapesNote(_Record, frozen=True):
-    """The sizes that a run decides: the shape block, name, least, usual and most of each, the extents."""
+    """Dynamic sizes: the shape block; name, least, usual and most of each dimension; the extents."""
 
     address: _Unsigned
     dimensions: tuple[tuple[str, _Unsigned, _Positive, _Positive], ...]
@@ -105,7 +105,7 @@ class NodeTable(_Record, frozen=True):
 
 
 class LineTable(_Record, frozen=True):
-    """address -> (file, line). As NodeTable, the names being files; ``lines`` as ``addresses``."""
+    """address -> (file, line). As NodeTable with files as names; ``lines`` is encoded as ``addresses``."""
 
     names: list[str]
     runs: list[_Unsigned]
@@ -148,7 +148,7 @@ class _Version(msgspec.Struct):
 
 
 def encode_note(image: Image) -> bytes:
-    """The descriptor of an image as JSON."""
+    """Encode the descriptor of an image as JSON."""
     note = Note(
         version=image.version,
         machine=image.machine,
@@ -186,7 +186,7 @@ def _shapes(note: ShapesNote | msgspec.UnsetType) -> Shapes | None:
 
 
 def decode_note(descriptor: bytes, name: str) -> Note:
-    """The descriptor of the image file ``name``; ImageError when it is malformed."""
+    """Decode the descriptor of the image file ``name``; ImageError when it is malformed."""
     return _decode(descriptor, Note, name)
 
 
@@ -198,7 +198,7 @@ def check_version(descriptor: bytes, name: str) -> None:
 
 
 def image_fields(note: Note, segments: tuple[Segment, ...], name: str) -> dict[str, Any]:
-    """The fields of an Image that the note holds."""
+    """Convert the note to the fields of an ``Image``."""
     return {
         "entry": note.entry,
         "segments": segments,
@@ -259,7 +259,7 @@ def _node_table(nodes: Mapping[int, str]) -> NodeTable:
 
 
 def _column(table: LineTable | NodeTable, name: str) -> tuple[list[int], list[str]]:
-    """Addresses and, for each of them, the name; checked before anything is expanded."""
+    """Expand a table to addresses and their names; its columns are checked first."""
     indices, counts, addresses = table.runs[::2], table.runs[1::2], table.addresses
     consistent = (
         len(indices) == len(counts)

@@ -1,4 +1,4 @@
-"""An executable without the note, as GCC and GNU ld write it: a program with no named buffers.
+"""Reads an executable without the note, as GCC and GNU ld write it: a program without named buffers.
 
 Every tile starts at its entry. Segments are loaded at their virtual addresses, which must lie in a DDR
 window (docs/image.md, Executables of other tools).
@@ -16,12 +16,12 @@ from .types import Image, ImageError, LazyMapping, Segment, Symbol
 _SYMBOL = struct.Struct("<IBBHQQ")
 _KINDS = {0: "notype", 1: "object", 2: "func"}
 _THREAD_LOCAL = 0x400
-"""SHF_TLS: without bytes, such a section has an address but takes no room in its segment."""
+"""SHF_TLS: such a section without bytes has an address but occupies nothing in its segment."""
 _UNDEFINED, _RESERVED_SECTIONS = 0, 0xFF00
 
 
 def plain_image(file: elf.ElfFile) -> Image:
-    """The image in an executable without our note; ImageError says why the machine cannot run it."""
+    """Return the image of an executable without our note; ImageError says why the machine cannot run it."""
     image = Image(
         file.entry,
         _segments(file),
@@ -56,7 +56,7 @@ def _segments(file: elf.ElfFile) -> tuple[Segment, ...]:
 
 
 def _section_at(file: elf.ElfFile, address: int) -> str:
-    """The name of the section that a segment begins with, or of the segment itself."""
+    """Return the name of the first section of a segment, or of the segment itself."""
     for name_at, type_, flags, start, _, size, *_ in file.headers:
         occupies = flags & elf.SHF_ALLOC and not (flags & _THREAD_LOCAL and type_ == elf.NOBITS)
         if start == address and size and occupies:
@@ -67,7 +67,7 @@ def _section_at(file: elf.ElfFile, address: int) -> str:
 
 
 def _symbols(file: elf.ElfFile) -> dict[str, Symbol]:
-    """The named symbols; of two local ones with the same name, the first, and a global one before both."""
+    """Return the named symbols. Of equal names the global symbol wins, then the first local one."""
     tables = [header for header in file.headers if header[1] == elf.SYMTAB]
     if not tables:
         return {}

@@ -1,8 +1,8 @@
 """The symbol table of an image, with the mapping symbols that keep GNU objdump in step.
 
-A symbol is three 64-bit words (name, info and section; value; size), so that whole tables are built and
-read as columns of one array: a program may have a hundred thousand engine instructions, and each of
-them is data to a RISC-V disassembler (``$d``) followed by code (``$x``).
+A symbol is three 64-bit words (name, info and section; value; size). Whole tables are built and read as
+columns of one array, because a program may have a hundred thousand engine instructions, and each of them
+is data to a RISC-V disassembler (``$d``) followed by code (``$x``).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SymbolTable:
 
 
 def pack_symbols(image: Image) -> SymbolTable:
-    """The symbol table of an image whose segments are sections 1, 2, ..."""
+    """Build the symbol table of an image whose segments are sections 1, 2, ..."""
     sections = {segment.section: index for index, segment in enumerate(image.segments, 1)}
     table = array("Q", (0, 0, 0))
     for start, end, index in _ranges_by_segment(image):
@@ -85,7 +85,7 @@ def _ranges_by_segment(image: Image) -> list[tuple[int, int, int]]:
 
 
 def _mapping_symbols(segment: Segment, ranges: Sequence[tuple[int, int]], section: int) -> array[int]:
-    """``$x`` and ``$d`` in turn, at every change between code and data."""
+    """Make ``$x`` and ``$d`` symbols at every change between code and data."""
     marks = [address for start, end in ranges if start < end for address in (start, end)]
     if any(map(int.__eq__, marks[1:], marks)):  # adjacent ranges: the end of one is the start of the next
         marks = _without_pairs(marks)
@@ -156,7 +156,7 @@ class SymbolReader:
     segments: tuple[Segment, ...]
 
     def section(self, index: int) -> tuple[str, int]:
-        """Name of a section and the address after its last byte; sections count from 1."""
+        """Return the name of a section and the address after its last byte; sections count from 1."""
         if index == _SHN_ABS:
             return ABSOLUTE, 0
         if not 1 <= index <= len(self.segments):
@@ -174,7 +174,7 @@ class SymbolReader:
         return table[0::3], table[1::3], table[2::3]
 
     def text(self, offset: int) -> str:
-        """The string at an offset of the string table."""
+        """Return the string at an offset of the string table."""
         end = self.strings.find(b"\0", offset)
         if end < 0:
             raise ImageError(f"{self.name}: corrupted image: a symbol name lies outside the string table")
@@ -220,7 +220,7 @@ class SymbolReader:
         return sorted(ranges)
 
     def _code_end(self, section: int, first: int, last: int) -> int:
-        """The end of a section that has mapping symbols from ``first`` to ``last``; ImageError outside it."""
+        """Return the end of a section with the mapping symbols ``first`` .. ``last``; ImageError outside."""
         name, end = self.section(section)
         code = [s for s in self.segments[section - 1 : section] if s.flags == "rx"]
         if not code:

@@ -33,7 +33,7 @@ class ImageError(Tx8Error):
 
 
 class Window(NamedTuple):
-    """A range of addresses that shows DDR from its first byte on: address - window = DDR offset."""
+    """A range of addresses that maps to DDR: DDR offset = address - window."""
 
     address: int
     size: int
@@ -57,7 +57,7 @@ def _packaged_windows() -> tuple[Window, ...]:
 
 @dataclass(frozen=True)
 class Segment:
-    """Bytes to be loaded, and the section they came from.
+    """Bytes to load, and the name of their section.
 
     ``size`` is the length in memory; the bytes after ``data`` are zero. ``flags``: rx, rw or r.
     """
@@ -74,7 +74,7 @@ class Buffer:
     """A named tensor in DDR.
 
     ``kind``: input, output or constant. ``format`` and ``layout`` are spelt as in assembly (``fp16``,
-    ``ncx``). ``dtype``: NumPy name of the type in which files travel, None for the format's own.
+    ``ncx``). ``dtype``: NumPy name of the element type in files, None for the format's own.
     """
 
     name: str
@@ -88,7 +88,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class EntryPoint:
-    """One of several networks of an image: where every tile starts, and the tensors that only it has."""
+    """One of several networks of an image: the start address of every tile, and the network's own tensors."""
 
     name: str
     address: int
@@ -96,7 +96,7 @@ class EntryPoint:
 
 
 class Dimension(NamedTuple):
-    """A size that a run decides: from ``least`` to ``most``; ``usual`` is what the program was made for."""
+    """A dynamic size: each run chooses it in ``least`` .. ``most``; ``usual`` is the one to optimise for."""
 
     name: str
     least: int
@@ -105,7 +105,7 @@ class Dimension(NamedTuple):
 
 
 SUM = " + "
-"""Between the dimensions of a sum."""
+"""Separates the dimensions of a sum."""
 
 
 @dataclass(frozen=True)
@@ -113,11 +113,11 @@ class Shapes:
     """The declarations of a program that runs a range of sizes.
 
     ``address`` is that of the shape block in DDR, words of 8 bytes: first the sizes of the ``dimensions``,
-    then what the program writes. ``extents`` has the extents of inputs and outputs, by kind and name: for
-    each axis a number, the name of a dimension, a sum such as ``past + new``, or ``@2``, the third word of
-    the block. The shape of such a buffer is the largest one; the elements of a smaller array are compact from
-    its beginning on. ``room`` has the axis of buffers for which that is not so: they have room for the most
-    along it, and elements stay where they are in the largest array.
+    then words that the program writes. ``extents`` has the extents of inputs and outputs, by kind and name:
+    for each axis a number, the name of a dimension, a sum such as ``past + new``, or ``@2``, the third word
+    of the block. The shape of such a buffer is the largest one; the elements of a smaller array are compact
+    from its beginning on. ``room`` names an axis of the other buffers: they reserve the largest extent along
+    it, and elements keep their places of the largest array.
     """
 
     address: int

@@ -145,7 +145,7 @@ def _named(mnemonic: str, terms: Sequence[Term]) -> Template:
 
 
 def _is_register(terms: Sequence[Term]) -> bool:
-    """Returns True if the only operand is a register, as in ``jr a0``."""
+    """Return True if the only operand is a register, as in ``jr a0``."""
     return len(terms) == 1 and isinstance(terms[0], Atom)
 
 
@@ -375,7 +375,7 @@ def _absolute(target: Node, register: int) -> Template:
 
 
 def _is_far(node: Node, atoms: Sequence[str], place: Place) -> bool:
-    """Returns True if an address is of the engines' view, beyond the reach of auipc."""
+    """Return True if an address is of the engines' view, beyond the reach of auipc."""
     if isinstance(node, Function):
         return node.name == "ncc"
     if isinstance(node, Binary):

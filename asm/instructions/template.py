@@ -30,16 +30,16 @@ class Place(Scope, Protocol):
         """Address of the statement."""
 
     def is_far(self, section: str) -> bool:
-        """Returns True if a section is addressed in the engines' view."""
+        """Return True if a section is addressed in the engines' view."""
 
     def is_weak(self, name: str) -> bool:
-        """Returns True if a symbol is weak."""
+        """Return True if a symbol is weak."""
 
     def is_missing(self, name: str) -> bool:
-        """Returns True if a symbol is weak and defined nowhere."""
+        """Return True if a symbol is weak and defined nowhere."""
 
     def is_number(self, name: str) -> bool:
-        """Returns True if a symbol stands for a known number."""
+        """Return True if a symbol stands for a known number."""
 
 
 class Slot(ABC):

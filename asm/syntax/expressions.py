@@ -79,7 +79,7 @@ Node = Atom | Unary | Binary | Paren | Function
 
 
 def has_function(node: Node) -> bool:
-    """Returns True if an expression uses a function such as ``%lo``."""
+    """Return True if an expression uses a function such as ``%lo``."""
     if isinstance(node, Binary):
         return has_function(node.left) or has_function(node.right)
     if isinstance(node, Unary):

@@ -84,7 +84,7 @@ class _Reading:
                 yield Fault(message, node.at, f"write !!(a {node.op} b) for 1, or -!!(a {node.op} b) for -1")
 
     def _truth_of_operands(self, node: Binary, truth: bool) -> bool:
-        """Returns True if true may be -1 or 1 in the operands without changing the result."""
+        """Return True if true may be -1 or 1 in the operands without changing the result."""
         if node.op in ("&&", "||"):
             return True
         sides = (node.left, node.right)

@@ -160,7 +160,7 @@ CONFIGURATION = {
     "surroundingPairs": _PAIRS,
     "wordPattern": r"[A-Za-z_.$][\w.$]*|\d[\w.]*",
 }
-"""The language's comments and brackets, as VS Code's configuration wants them."""
+"""The language's comments and brackets in the form of VS Code's configuration."""
 
 _VIM_HEAD = f"""\
 " Vim syntax file of TX8 assembly.
@@ -247,7 +247,7 @@ def files() -> dict[str, str]:
 
 
 def stale(folder: Path) -> list[str]:
-    """Return the paths of files in the folder that differ from ``files``, are missing or do not belong."""
+    """Return the paths of files in the folder that differ from ``files``, are missing or are not in it."""
     wanted = files()
     here = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     read = {name: (folder / name).read_text(encoding="utf-8") for name in here & set(wanted)}

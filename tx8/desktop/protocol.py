@@ -1,4 +1,4 @@
-"""The Language Server Protocol: requests of an editor become calls of ``language``, answers its types."""
+"""The Language Server Protocol: turns requests of an editor into calls of ``language``."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class AssemblyServer(LanguageServer):
         self.memory, self.folders, self.rest = Memory(machine), folders, Rest()
         self._readings: dict[str, Reading] = {}
         self._told: dict[str, set[str]] = {}
-        """The addresses of the files with diagnostics, by the text that led to them."""
+        """The addresses of the files with diagnostics, by the text that includes them."""
         for name, answer in _FEATURES.items():
             options = _COMPLETION if name == lsp.TEXT_DOCUMENT_COMPLETION else None
             self.feature(name, _RENAME if name == lsp.TEXT_DOCUMENT_RENAME else options)(answer)
 
     def reading(self, uri: str) -> Reading:
-        """The newest text of a document, assembled."""
+        """Assemble the newest text of a document."""
         text = self.workspace.get_text_document(uri).source
         known = self._readings.get(uri)
         if known is None or known.text != text:
@@ -71,7 +71,7 @@ class AssemblyServer(LanguageServer):
             self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(other, diagnostics))
 
     def close(self, uri: str) -> None:
-        """Forget a document and take its diagnostics back."""
+        """Forget a document and clear its diagnostics."""
         self._readings.pop(uri, None)
         for other in self._told.pop(uri, set()):
             self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(other, []))
@@ -86,14 +86,14 @@ class AssemblyServer(LanguageServer):
         return lsp.Diagnostic(place, text, severity=_SEVERITIES[told.kind], source="tx8as")
 
     def range_of(self, line: str, number: int, start: int, end: int) -> lsp.Range:
-        """A part of a line in the units that the editor counts."""
+        """Convert a part of a line to the editor's units."""
         units = self.workspace.position_codec.client_num_units
         return lsp.Range(*(lsp.Position(number, units(line[:at])) for at in (start, end)))
 
     def cursor(
         self, document: lsp.TextDocumentIdentifier, position: lsp.Position
     ) -> tuple[Reading, int, int]:
-        """The reading, line and column that a request is about."""
+        """Return the reading, line and column of a request."""
         reading = self.reading(document.uri)
         place = self.workspace.position_codec.position_from_client_units(reading.written, position)
         return reading, place.line, place.character
@@ -171,7 +171,7 @@ def _rename(server: AssemblyServer, params: lsp.RenameParams) -> lsp.WorkspaceEd
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """A refusal of the language becomes an error of the protocol, which the editor shows."""
+    """Convert a Tx8Error to an error of the protocol, which the editor shows."""
     try:
         yield
     except Tx8Error as error:

@@ -1,4 +1,4 @@
-"""Collects garbage while nobody types: a collection takes as long as several keystrokes in a long program."""
+"""Collects garbage while nobody types, because a collection takes as long as several keystrokes."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ MOST = 64
 
 
 class Rest:
-    """The garbage of one server, whose process does not collect on its own from ``begin`` on."""
+    """Collects the garbage of one server, whose process does not collect on its own from ``begin`` on."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.TimerHandle | None = None
         self._typed = 0
 
     def begin(self) -> None:
-        """Leave all collections of this process to this object."""
+        """Disable Python's own collections; this object does them."""
         gc.disable()
 
     def opened(self) -> None:
-        """Collect, and never again look at what is known now; called where a document was opened."""
+        """Collect, and exempt all present objects from later collections; called for a new document."""
         self._collect()
         gc.freeze()
 
     def typed(self) -> None:
-        """Count a keystroke, and collect when no other one follows soon; called in the loop of the server."""
+        """Count a keystroke, and collect if no other one follows soon; called in the server's loop."""
         self._typed += 1
         if self._waiting is not None:
             self._waiting.cancel()

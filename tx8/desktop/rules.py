@@ -65,7 +65,7 @@ def registers() -> list[str]:
 
 
 def choices() -> dict[str, list[str]]:
-    """Return the words that each operand of engine instructions takes, registers left out."""
+    """Return the words that each operand of engine instructions takes, except registers."""
     found: dict[str, set[str]] = {}
     for instruction in registry.instructions():
         for operand in instruction.operands:

@@ -17,7 +17,7 @@ exit status: 0 the editor ended it, 1 it cannot start, 2 usage"""
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The options of ``tx8-lsp``."""
+    """Build the parser of ``tx8-lsp``'s options."""
     parser = ToolParser("tx8-lsp", "Answer an editor's questions about TX8 assembly.", _EPILOG)
     parser.add_argument("--version", action="version", version=f"tx8-lsp {VERSION}")
     parser.add_argument(
@@ -28,7 +28,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """``tx8-lsp``; the exit status."""
+    """Run ``tx8-lsp``; returns the exit status."""
     options = parsed(make_parser(), arguments)
     return guarded("tx8-lsp", lambda: _serve(options))
 

@@ -1,4 +1,4 @@
-"""The values that callers give to programs, as the programs take them.
+"""Converts the values that callers give to the inputs of programs.
 
 ``arrays`` matches arrays and trees to named inputs, ``chips`` does so on several chips, and ``quantising``
 chooses formats from samples.

@@ -59,7 +59,7 @@ def _is_tree(value: Any) -> bool:
 
 
 def _shown(tree: Any) -> str:
-    """Returns the text of a tree without the name of its class, ``(({'w': *}, *), {})``."""
+    """Return the text of a tree without the name of its class, ``(({'w': *}, *), {})``."""
     return str(tree).removeprefix("PyTreeDef(").removesuffix(")")
 
 

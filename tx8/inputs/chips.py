@@ -1,7 +1,7 @@
 """Sessions of programs on several chips, with the arrays of whole networks.
 
-Every chip has its part of an input, an output or a state. A session here splits whole arrays into the parts
-of the chips and joins the parts of results, so that it is used like a session on a single chip.
+Every chip has a shard of an input, an output or a state. A session here splits whole arrays into shards and
+joins the shards of results, so that callers use it like a session on a single chip.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Arrays = Mapping[str, Array]
 
 
 class SpreadSteps:
-    """``ProgramSession`` with whole arrays; ``spreads``: how the chips share each network, by entry."""
+    """``ProgramSession`` with whole arrays; ``spreads``: the sharding of each network, by entry."""
 
     def __init__(self, session: ProgramSession, spreads: Mapping[str, SharedGraph]) -> None:
         self._session, self._spreads = session, spreads
@@ -77,7 +77,7 @@ class SpreadSteps:
         return {name: spread.joined(saved, [name])[name] for name, spread in self._of_states().items()}
 
     def bind(self, arrays: Arrays, entry: str | None = None) -> None:
-        """Bind arrays as ``ProgramSession.bind`` does: chips read and write their parts of the arrays."""
+        """Bind arrays as ``ProgramSession.bind`` does; chips read and write their shards of the arrays."""
         spread, inputs = self._spread(entry), self.inputs(entry)
         presents = {present for _, present in spread.graph.states}
         outputs = {each.name: each for each in spread.graph.outputs if each.name not in presents}
@@ -113,13 +113,13 @@ class SpreadSteps:
         """Replace constants of chips, by names such as ``chip1.w``."""
         self._session.replace(constants)
 
-    # -- whole arrays and their parts --------------------------------------------------------------------
+    # -- whole arrays and their shards -------------------------------------------------------------------
 
     def _name(self, entry: str | None) -> str:
         return next(iter(self._spreads)) if entry is None else entry
 
     def _spread(self, entry: str | None) -> SharedGraph:
-        """Return how the chips share an entry; ImageError for an unknown name."""
+        """Return the sharding of an entry; ImageError for an unknown name."""
         self._session.inputs(entry)
         return self._spreads[self._name(entry)]
 

@@ -19,7 +19,7 @@ Samples = Mapping[str, Any] | str | Path
 
 @dataclass(frozen=True)
 class Quantisation:
-    """The arguments of ``tx8.compile`` by which a network gets its formats."""
+    """The arguments of ``tx8.compile`` that choose a network's formats."""
 
     calibrate: Samples | None
     calibration: str | Settings
@@ -28,10 +28,10 @@ class Quantisation:
     formats: str | Path | None
 
     def applied(self, graph: Graph, dtype: str | None, options: Mapping[str, Any]) -> Chosen:
-        """Choose formats: the graph to compile, the format of its floats, and the decisions.
+        """Choose formats; returns the graph to compile, the format of its floats, and the decisions.
 
-        ``options``: the options of ``compile_graph``, with which cycles are estimated. GraphError for what
-        cannot be quantised, and for arguments that have no meaning without samples.
+        ``options``: the options of ``compile_graph``, for estimates of cycles. GraphError for a graph that
+        cannot be quantised, and for arguments that need samples.
         """
         from compiler.quantise import Chosen, held_wide
 

@@ -28,7 +28,7 @@ class FaultData(msgspec.Struct, frozen=True):
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """The resource that could not have been faster, its least cycles, and the share that was reached."""
+    """The limiting resource, its least cycles, and the ratio of these to the cycles of the run."""
 
     resource: str
     cycles: float
@@ -44,7 +44,7 @@ class LargestLoss(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The judgement of a kernel, with all that was found."""
+    """The judgement of a kernel, with all findings."""
 
     kernel: str
     """The path of the kernel."""

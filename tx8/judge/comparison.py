@@ -17,12 +17,12 @@ class WrongElement(msgspec.Struct, frozen=True):
 
     index: tuple[int, ...]
     got: float | str
-    """A text for what JSON has no number for: ``nan``, ``inf``."""
+    """A number, or the text ``nan`` or ``inf``, which JSON has no number for."""
     expected: float | str
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """An output beside its expected values."""
+    """An output compared with its expected values."""
 
     name: str
     shape: tuple[int, ...]
@@ -35,7 +35,7 @@ class Compared(msgspec.Struct, frozen=True):
     where: str
     """The place of the wrong elements in words."""
     symptom: str
-    """What the wrong values have in common; empty if nothing is known."""
+    """The common trait of the wrong values; empty if none is known."""
     fix: str
 
     @property

@@ -1,4 +1,4 @@
-"""Guard bytes after the buffers in DDR: stores there are beyond the end of a buffer."""
+"""Guard bytes after the buffers in DDR, to detect stores beyond the end of a buffer."""
 
 from __future__ import annotations
 

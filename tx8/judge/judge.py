@@ -30,7 +30,7 @@ def judge(
 ) -> Answer:
     """Judge a kernel by a specification or its file; ``seed``: of random inputs.
 
-    A kernel that cannot be built or run is an answer as well. Tx8Error for a specification that is wrong.
+    A kernel that cannot be built or run also gets an answer. Tx8Error for a wrong specification.
     """
     wanted = spec if isinstance(spec, Spec) else read_spec(spec)
     path = Path(kernel)
@@ -90,7 +90,7 @@ def _fault_data(fault: Fault) -> FaultData:
 
 
 def _compared(spec: Spec, trial: Trial, got: dict[str, Array]) -> tuple[Compared, ...]:
-    """Compare the outputs that the specification has values for; Tx8Error for values that do not fit."""
+    """Compare the outputs with the values of the specification; Tx8Error for values that do not fit."""
     expected = spec.results(trial.inputs, trial.outputs)
     for name, values in expected.items():
         if tuple(_long(values.shape)) != tuple(_long(got[name].shape)):
@@ -100,7 +100,7 @@ def _compared(spec: Spec, trial: Trial, got: dict[str, Array]) -> tuple[Compared
 
 
 def _long(shape: Iterable[int]) -> list[int]:
-    """Return the extents but those of one element."""
+    """Return the extents above 1."""
     return [extent for extent in shape if extent != 1]
 
 

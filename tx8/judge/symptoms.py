@@ -61,7 +61,7 @@ class Wrong(NamedTuple):
         return None
 
     def near(self, one: Any, other: Any) -> Any:
-        """Compare values as the judge does, with some room for rounding."""
+        """Compare values as the judge does, with a larger tolerance for rounding."""
         room = max(self.tolerance, 1e-3)
         return np.isclose(one, other, rtol=room, atol=1e-6, equal_nan=True)
 
@@ -192,6 +192,6 @@ _SYMPTOMS: tuple[Callable[[Wrong], tuple[str, str] | None], ...] = (
 
 
 def symptom(wrong: Wrong) -> tuple[str, str]:
-    """Return what the wrong values are and what to try; the text is empty if nothing is known of them."""
+    """Name the symptom of the wrong values and what to try; the symptom is empty if none is known."""
     found = next((known for check in _SYMPTOMS if (known := check(wrong)) is not None), None)
     return found or ("", "look at the first wrong element: which instruction makes it, and from which bytes?")

@@ -84,7 +84,7 @@ def _program_trial(path: Path, spec: Spec, given: dict[str, Any], seed: int) -> 
 
 
 def _launched(spec: Spec, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a launch: arrays that it may write, and numbers."""
+    """Return the arguments of a launch: arrays, copied because it may write them, and numbers."""
     if not given:
         raise Tx8Error(f"{spec.path}: no inputs: a launch needs its arguments in order, arrays and numbers")
     return {name: np.array(v) if isinstance(v, np.ndarray) and v.ndim else v for name, v in given.items()}

@@ -1,7 +1,7 @@
 """The driver that Triton loads to launch kernels on the target ``tx8``, with arrays of NumPy.
 
-Triton takes for a pointer any argument with a method ``data_ptr``, which arrays of NumPy do not have.
-So this driver wraps the arrays among the arguments before Triton looks at their types.
+Triton recognises pointers by a method ``data_ptr``, which arrays of NumPy do not have. So this driver wraps
+the arrays among the arguments before Triton looks at their types.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class WrappedArray:
 
 
 def _wrapped(name: str, value: Any) -> Any:
-    """Wrap an argument as Triton takes it; TtirError for an array whose type no kernel can have."""
+    """Wrap an argument for Triton; TtirError for an array of a type without kernels."""
     from compiler.frontend.triton.kernels.launch import DTYPES, not_computed  # here, as the kernels below
     from compiler.frontend.triton.operations import TtirError
 
@@ -153,7 +153,7 @@ class Tx8Driver(DriverBase):  # type: ignore[misc]
         """Return no cache to clear between measured runs: each begins from the reset state."""
 
     def clear_cache(self, cache: None) -> None:
-        """Do nothing: no data of the run before are left."""
+        """Do nothing: no data of the previous run are left."""
 
     def get_active_torch_device(self) -> None:
         """Return None: there is no device of PyTorch."""

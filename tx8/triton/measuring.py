@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class HeldLaunch(NamedTuple):
-    """A launch that Triton has prepared, and that nobody has run."""
+    """A launch that Triton has prepared and that has not run."""
 
     kernel: TritonKernel
     grid: tuple[int, int, int]
@@ -71,7 +71,7 @@ def last_run() -> Run:
 def simulated_times(
     call: Callable[[], Any], quantiles: Sequence[float] = (0.5,), **options: Any
 ) -> list[float]:
-    """Return the milliseconds that one call takes on the chip, for each quantile: all runs take the same.
+    """Return the milliseconds of one call on the chip for each quantile; all are equal.
 
     Infinity for a kernel that cannot be compiled, such as one whose blocks do not fit the scratchpad.
     """

@@ -1,6 +1,6 @@
-"""Pictures of a run for the cells of a notebook: SVG that fetches nothing and holds no script.
+"""Pictures of a run for the cells of a notebook: SVG without links and scripts.
 
-They show what the page of ``--report`` shows (docs/report.md), and are made of the same figures.
+They show the charts of ``--report`` (docs/report.md), drawn from the same figures.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _LEGEND = 12
 """The most nodes that the legend names; the others are grey."""
 _GREY = "#9aa0a6"
 _DEPTHS = 4
-"""How many depths a colour has, for the share of the time that an engine was busy."""
+"""Number of shades of a colour, for the share of the time that an engine was busy."""
 _APART = 14
-"""Pixels between two lines of text, at least."""
+"""The least distance of two lines of text in pixels."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def timeline(texts: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], t
 def _lane(
     y: float, shares: npt.NDArray[np.float64], nodes: npt.NDArray[Any], colours: _Colours, name: str
 ) -> Iterator[str]:
-    """The bars of an engine: for each node and depth of colour one path."""
+    """Draw the bars of an engine, one path for each node and shade."""
     wide = _WIDTH / max(len(shares), 1)
     paths: dict[tuple[int, int], list[str]] = {}
     for first, count, share, node in _stretches(shares, nodes):
@@ -92,7 +92,7 @@ def scratchpad(
 ) -> Drawing:
     """Draw the buffers of a tile's scratchpad: addresses upwards, from the first access to the last one.
 
-    Addresses that no buffer has are left out. Tx8Error for a tile that did nothing.
+    Addresses without a buffer are omitted. Tx8Error for a tile that did nothing.
     """
     active = list(texts["active_tiles"])
     if tile not in active:
@@ -185,7 +185,7 @@ class _Logarithmic:
 
 
 class _Addresses:
-    """An axis of the addresses that buffers have, from below; the others are left out."""
+    """An axis of the addresses of buffers, upwards; unused addresses are omitted."""
 
     def __init__(self, buffers: Iterable[tuple[int, int]]) -> None:
         self._ranges: list[list[int]] = []
@@ -203,7 +203,7 @@ class _Addresses:
 
     @property
     def begins(self) -> Iterator[int]:
-        """First addresses of the ranges, without those too near to the one before."""
+        """Return first addresses of the ranges, except those too near to the one before."""
         last = math.inf
         for first, _ in self._ranges:
             if last - self(first) >= _APART:
@@ -214,7 +214,7 @@ class _Addresses:
 def _columns(
     busy: npt.NDArray[Any], node: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[Any]]:
-    """At most ``_COLUMNS`` columns: the mean share of each, and the node of its busiest bin."""
+    """Reduce bins to at most ``_COLUMNS`` columns: the mean share of each, the node of its busiest bin."""
     rows, bins = busy.shape
     each = max(-(-bins // _COLUMNS), 1)
     room = (0, -bins % each)
@@ -227,7 +227,7 @@ def _columns(
 def _stretches(
     shares: npt.NDArray[np.float64], nodes: npt.NDArray[Any]
 ) -> Iterator[tuple[int, int, float, int]]:
-    """Neighbouring columns of one node: the first, how many, their mean share, the node."""
+    """Merge neighbouring columns of one node: the first, their number, their mean share, the node."""
     marks = np.where(shares > 0, nodes, -1)
     edges = np.flatnonzero(np.diff(marks, prepend=-2, append=-2))
     for first, end in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
@@ -246,7 +246,7 @@ def _drawn(title: str, y: float, parts: Iterable[str], colours: _Colours) -> Dra
 
 
 def _time_axis(cycles: float, y: float) -> Iterator[str]:
-    """Five places of an axis of cycles below ``y``."""
+    """Draw five ticks of an axis of cycles below ``y``."""
     for part in (0.0, 0.25, 0.5, 0.75, 1.0):
         yield _below(_LEFT + part * _WIDTH, f"{part * cycles:,.0f}", y)
     yield _text(_LEFT + _WIDTH / 2, y + 30, "cycles", "middle")

@@ -1,4 +1,4 @@
-"""A row of boxes with arrows: the way of data through a kernel, as SVG."""
+"""Draws the flow of data through a kernel as a row of boxes with arrows, in SVG."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs and runs as HTML, for the cells of a notebook. Light and dark pages show it alike."""
+"""Programs and runs as HTML for the cells of a notebook, legible on light and dark pages."""
 
 from __future__ import annotations
 

@@ -33,16 +33,16 @@ class Watch:
 
     @property
     def sinks(self) -> list[Sink]:
-        """The sinks of the run; they simulate nothing before somebody asks."""
+        """The sinks of the run; they simulate time only when figures are read."""
         return [self._waiting, self.range]
 
     def settle(self) -> None:
-        """Simulate the rest once the run is over."""
+        """Simulate the rest of the time after the run."""
         self._waiting.settle()
 
 
 class Stats:
-    """The loss of time of a run by causes (docs/stats.md), computed on first use."""
+    """The time lost in a run by causes (docs/stats.md), computed on first use."""
 
     def __init__(self, watch: Watch, tiles: Sequence[Tile]) -> None:
         self._watch, self._tiles = watch, [tile.totals() for tile in tiles]

@@ -1,4 +1,4 @@
-"""The C header of the packets (``tx8isa/include``), written from the records.
+"""Generates the C header of the packets (``tx8isa/include``) from the records.
 
-docs/c.md describes what it gives to C programs.
+docs/c.md describes the use of the header.
 """

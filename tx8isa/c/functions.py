@@ -1,7 +1,7 @@
-"""Plain integer functions, such as the byte counts of extents, written in C.
+"""Translates plain integer functions, such as the byte counts of extents, to C.
 
-The C text computes the same for the values that a legal instruction has: integers of 64 bits, and no division
-of a negative number (C rounds those toward zero, Python down).
+The C text computes the same for the values in legal instructions: 64-bit integers without division of a
+negative number (C rounds it toward zero, Python down).
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _KEYWORDS = ("register", "long", "short", "int", "char", "float", "double", "sta
 
 
 class Untranslatable(Exception):
-    """A construct that this translation does not know; a mistake in the project, not of its user."""
+    """A Python construct without translation; a mistake in the project, not of its user."""
 
 
 class Functions:
-    """C definitions of Python functions: each is written once, after the functions it calls."""
+    """C definitions of Python functions. Each function is defined once, after the functions it calls."""
 
     def __init__(self) -> None:
         self.definitions: list[str] = []
         self._names: dict[Function, str] = {}
 
     def name(self, function: Function) -> str:
-        """The C name of a function, which is translated when it is first asked for."""
+        """Return the C name of a function; the first call translates it."""
         if function not in self._names:
             if not isinstance(function, FunctionType):
                 raise Untranslatable(f"{function!r} is not a plain function")
@@ -107,7 +107,7 @@ class _Translation:
         raise self.refuse(node)
 
     def assigned(self, node: ast.Assign) -> list[tuple[str, ast.expr]]:
-        """(name, value) of an assignment to one name, or to several of values that do not use them."""
+        """Split an assignment into (name, value) pairs; with several names, no value may use one of them."""
         (target, *others), value = node.targets, node.value
         if isinstance(target, ast.Name) and not others:
             return [(target.id, value)]

@@ -102,7 +102,7 @@ def opcodes() -> Iterator[str]:
 
 
 def addresses(machine: Machine) -> Iterator[tuple[str, int]]:
-    """Name and value of what the machine description and the packets say about addresses."""
+    """Yield the address constants of the machine description and the packets as (name, value)."""
     at = machine.windows
     yield from (("TX8_TILES_X", machine.grid.x), ("TX8_TILES_Y", machine.grid.y))
     yield from (("TX8_TILES", machine.tiles), ("TX8_WORKERS", machine.tile.workers))
@@ -124,7 +124,7 @@ def addresses(machine: Machine) -> Iterator[tuple[str, int]]:
 
 
 def format_bits() -> str:
-    """Storage bits by format; an unknown code counts as the widest, so that no end comes out too small."""
+    """Write the function of storage bits by format; unknown codes count as the widest, for safe ends."""
     cases = "".join(f"    case TX8_{f.name}: return {STORAGE_BITS[f]};\n" for f in Format)
     widest = max(STORAGE_BITS)
     head = "/* Storage bits of one element. */\nstatic inline int64_t tx8_format_bits(unsigned format) {\n"
@@ -132,7 +132,7 @@ def format_bits() -> str:
 
 
 def barrier() -> str:
-    """The words of ncc.barrier with its tile set in register a0 (proposed, as the instruction is)."""
+    """Write the words of ncc.barrier with its tile set in register a0 (proposed, like the instruction)."""
     record, a0 = by_mnemonic()["ncc.barrier"], 10
     data = encoder(record).encode((a0,), registers=1)
     words = (f"0x{int.from_bytes(data[i : i + 4], 'little'):08x}" for i in range(0, len(data), 4))
@@ -140,7 +140,7 @@ def barrier() -> str:
 
 
 def maintenance() -> str:
-    """Functions that clean or invalidate the lines of some bytes in the data cache of the core.
+    """Write functions that clean or invalidate the data cache lines of a range of bytes.
 
     The assembler of a plain RISC-V compiler does not know these instructions, so their words are written out.
     """
@@ -174,7 +174,7 @@ static inline void tx8_{name}_all(void) {{
 
 
 def _insn(mnemonic: str, rs1: str) -> str:
-    """An instruction of the kernel core by its fields, for assemblers that do not know its name."""
+    """Write an instruction of the kernel core by its fields, for assemblers without its mnemonic."""
     match = scalar_by_mnemonic()[mnemonic].match
     return f".insn r {match & 0x7F:#x}, 0, {match >> 25}, x0, {rs1}, x{match >> 20 & 31}"
 
@@ -211,7 +211,7 @@ def page() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the header, compare it, or say where it is."""
+    """Write the header, compare it, or print its folder."""
     if arguments == ["--where"]:
         print(FOLDER)
         return 0

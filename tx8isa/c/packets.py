@@ -1,4 +1,4 @@
-"""The packets in C: structures, setters, the last touched bytes, and the stores that start an instruction."""
+"""Writes the packets in C: structures, setters, end addresses, and the stores that start an instruction."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ EFFECTS: dict[tuple[Engine, str], tuple[str, str]] = {
     (Engine.NE, "relu_en"): ("lrelu_en", "value ? 0 : p->lrelu_en"),
     (Engine.NE, "lrelu_en"): ("relu_en", "value ? 0 : p->relu_en"),
 }
-"""Flags that a setter sets besides its field: the vendor's setters do so for the dilation, the scales and the
-two activations (spec); psum and bias likewise (proposed)."""
+"""Flags that a setter sets in addition to its field: the vendor's setters do so for the dilation, the scales
+and the two activations (spec); psum and bias likewise (proposed)."""
 
 _NO_SETTER = ("inter_type", "cmd_valid", "wb_data0", "wb_data1")
 _STORED_BY_HARDWARE = ("wb_data0", "wb_data1")
@@ -43,7 +43,7 @@ def engine_packets() -> tuple[Packet, ...]:
 
 
 def groups(packet: Packet) -> dict[str, tuple[PacketField, ...]]:
-    """The fields in the control register and the other ones, by the name of their structure in the packet."""
+    """Separate the fields of the control register from the others, by structure name in the packet."""
     fields = [f for f in packet.fields if f.register >= 0]
     return {
         "ctrl": tuple(f for f in fields if f.register == packet.control),
@@ -52,7 +52,7 @@ def groups(packet: Packet) -> dict[str, tuple[PacketField, ...]]:
 
 
 def structure(packet: Packet) -> str:
-    """The type, with its layout asserted. Each field has two names: ``p.src0`` and ``p.param.src0``."""
+    """Write the struct and assert its layout. Each field has two names: ``p.src0``, ``p.param.src0``."""
     defines, unions = [], []
     checks = [f'_Static_assert(sizeof({packet.name}) == {packet.size}, "{packet.name}");\n']
     for group, fields in groups(packet).items():
@@ -78,7 +78,7 @@ def _offset_check(packet: Packet, name: str, field: PacketField) -> str:
 
 
 def setters(packet: Packet) -> Iterator[str]:
-    """A function for every field that an instruction is given."""
+    """Write a setter for every field that a program sets."""
     for field in packet.fields:
         if field.name in _NO_SETTER or field.end_of:
             continue
@@ -92,7 +92,7 @@ def setters(packet: Packet) -> Iterator[str]:
 
 
 def execute(packet: Packet) -> str:
-    """The function that stores the operands, and last the control word with its valid bit."""
+    """Write the function that stores the operands, then the control word with its valid bit."""
     name = _name(packet)
     worker = ", unsigned worker" if packet.engine is Engine.SCALAR else ""
     window = "worker" if worker else "tx8_worker_of(p->inter_type)"
@@ -114,7 +114,7 @@ def execute(packet: Packet) -> str:
 
 
 def _register_value(fields: list[PacketField]) -> str:
-    """A register as an expression; fields that share it are cut to their width."""
+    """Write the expression of a register; fields that share it are masked to their width."""
     parts = []
     for field in sorted(fields, key=lambda f: f.shift):
         value = f"(uint64_t)p->{field.name}"
@@ -125,7 +125,7 @@ def _register_value(fields: list[PacketField]) -> str:
 
 
 def _name(packet: Packet) -> str:
-    """The name of an engine's functions: RDMA and WDMA share the type, not the registers."""
+    """Name an engine's functions. RDMA and WDMA share the type but have separate registers."""
     shared = packet.engine in (Engine.RDMA, Engine.WDMA)
     return packet.engine.name.lower() if shared else PREFIXES[packet.engine]
 
@@ -136,7 +136,7 @@ def constant(instruction: Instruction) -> str:
 
 
 def ends(packet: Packet, functions: Functions) -> str:
-    """The function that fills in the last byte touched through each address (docs/c.md)."""
+    """Write the function that fills in the last byte touched through each address (docs/c.md)."""
     records = [i for i in instructions() if i.engine is packet.engine]
     name = _name(packet)
     zero = "".join(f"    p->{end.name} = 0;\n" for _, end in packet.ends())

@@ -1,4 +1,4 @@
-"""The time of one command on its engine, for those who choose between commands."""
+"""The time of one command on its engine, for code that chooses between commands."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from .instructions import TICKS, cost, evaluate
 
 
 def busy_cycles(mnemonic: str, machine: Machine, **operands: int) -> float:
-    """Cycles for which a command occupies its engine; of its operands, those that its time depends on.
+    """Return the cycles for which a command occupies its engine.
 
-    ``operands`` are values by name; the others have the values that they have in a text without them.
+    ``operands`` are values by name, at least of the operands that the time depends on; the others have the
+    defaults that assembly gives them.
     """
     from tx8isa.table.registry import find
 

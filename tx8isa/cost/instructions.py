@@ -1,29 +1,30 @@
-"""What the engine instructions cost in time, from their meanings and the coefficients of a machine.
+"""Costs of engine instructions in time, from their meanings and the coefficients of a machine.
 
-``cost(record, machine)`` gives for every record of an engine
+``cost(record, machine)`` returns for every record of an engine
 
 * ``fixed``: ticks that every command takes, whatever its data;
 * ``data``: a plain integer function for the ticks of its data phase. The engine is busy for both together;
-* ``operations``: a function for the work that is done, in operations as engines count them;
+* ``operations``: a function for the work, in operations as engines count them;
 * ``moved``: a function for the bytes that a nest of loops reads, writes or both, without the gaps of its
-  strides; None where the operands' extents give them;
-* ``runs``: a function for the contiguous runs of DDR, of which each takes the card time; None without DDR;
-* ``exclusive``: whether the data phase needs the path that CT and TDMA share, so that one waits for another.
+  strides; None where the operands' extents already say so;
+* ``runs``: a function for the number of contiguous runs of DDR, each of which costs time; None without DDR;
+* ``exclusive``: True if the data phase uses the path that CT and TDMA share, so that one waits for the other.
 
-A cycle has ``TICKS`` ticks: coefficients have fractions, and sums of integers are the same everywhere. A rate
-becomes the price of ``UNITS`` lines, bytes or steps in whole ticks; products with it are rounded down.
+A cycle has ``TICKS`` ticks: coefficients have fractions, and integer sums are the same on every host. A rate
+is converted to the price of ``UNITS`` lines, bytes or steps in whole ticks; products with it are rounded
+down.
 
 The functions (``terms.py``) are plain Python over integers, so that compiled code calls them too;
-``FUNCTIONS`` lists them. Their arguments are those of ``Extent`` and one kind more: a tuple of 16 numbers of
-which the instruction's format (its operand ``format``) chooses one. Only the arguments depend on the machine.
+``FUNCTIONS`` lists them. Their arguments are those of ``Extent`` or a tuple of 16 numbers, from
+which the instruction's format (its operand ``format``) selects one. Only the arguments depend on the machine.
 ``emulator.engines.tables.costs`` lays them out for compiled code.
 
-``DdrPrices`` says what bytes and runs take of the DDR that all tiles share.
+``DdrPrices`` has the time that bytes and runs take of the DDR that all tiles share.
 
-A simulation adds what depends on other units: RDMA and WDMA times are those of a tile's engine; a copy
-between tiles costs its latency and its bytes on one link, without hops and contention; ``ncc.wait`` and
-``ncc.barrier`` cost what they take when there is nothing to wait for, ``dte.wait`` costs an instruction of
-the core.
+A simulation adds delays that other units cause. RDMA and WDMA times are those of a tile's engine. A copy
+between tiles costs its latency and its bytes on one link, without hops and contention. ``ncc.wait`` and
+``ncc.barrier`` cost their time when there is nothing to wait for; ``dte.wait`` costs an instruction of the
+core.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ SHARED_PATH = (Engine.CT, Engine.TDMA)
 
 Argument = str | int | tuple[int, ...]
 FORMATS = 16
-"""Numbers in an argument that the format chooses from: codes of a format operand."""
+"""Length of an argument indexed by format: the number of format codes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +94,13 @@ def cost(record: Instruction, machine: Machine) -> Cost:
 
 @dataclass(frozen=True, slots=True)
 class DdrPrices:
-    """What the shared DDR takes: ticks of ``UNITS`` bytes, and of a contiguous run whatever its length."""
+    """Prices of the shared DDR in ticks: of ``UNITS`` bytes, and of a contiguous run whatever its length."""
 
     byte: int
     run: int
 
     def ticks(self, size: int, runs: int) -> int:
-        """Ticks of DDR for ``size`` bytes in ``runs`` runs."""
+        """Return the ticks of DDR for ``size`` bytes in ``runs`` runs."""
         return terms.ddr_ticks(size, runs, self.byte, self.run)
 
 
@@ -113,12 +114,12 @@ _Terms = tuple[int, Term, Term]
 
 
 def ticks(cycles: float) -> int:
-    """The nearest number of ticks."""
+    """Convert cycles to the nearest number of ticks."""
     return round(cycles * TICKS)
 
 
 def price(rate: float, unit: float = 1.0) -> int:
-    """Ticks of ``UNITS`` pieces of ``unit`` when ``rate`` of what they consist of pass in a cycle."""
+    """Return the ticks of ``UNITS`` pieces of ``unit`` elements (or bytes) at ``rate`` of them a cycle."""
     return max(round(UNITS * TICKS * unit / rate), 1)
 
 
@@ -128,7 +129,7 @@ def line_bytes(machine: Machine) -> int:
 
 
 def _line_prices(machine: Machine, work: float) -> dict[Format, int]:
-    """Price of lines of the vector engine by element format."""
+    """Prices of lines of the vector engine by element format."""
     rates, line = machine.timing.ct.rates, 8 * line_bytes(machine)
     return {
         fmt: price(getattr(rates, fmt.token).value, work * line / fmt.bits)
@@ -138,19 +139,19 @@ def _line_prices(machine: Machine, work: float) -> dict[Format, int]:
 
 
 def _by_format(prices: dict[Format, int]) -> tuple[int, ...]:
-    """One argument: the price of each format code, 0 for those that no record has."""
+    """Make the argument with the price of each format code, 0 for codes that no record has."""
     known = {int(fmt): value for fmt, value in prices.items()}
     return tuple(known.get(code, 0) for code in range(FORMATS))
 
 
 def _addresses(record: Instruction, most: int) -> tuple[Argument, ...]:
-    """The address operands, and 0 for those that a record lacks."""
+    """Return ``most`` address operands, with 0 for missing ones."""
     names: list[Argument] = [operand.name for operand in record.operands if operand.is_address]
     return (*names, *([0] * (most - len(names))))
 
 
 def _work(record: Instruction, machine: Machine) -> float:
-    """The time of a CT record's work as a multiple of that of arithmetic."""
+    """Return the time of a CT record's work as a multiple of arithmetic's time."""
     work, kind = machine.timing.ct.work, record.meaning
     if record.work is not Work.ARITHMETIC:
         return float(getattr(work, record.work.value).value)
@@ -175,7 +176,7 @@ _SLOWNESS: dict[type, str] = {
     m.Uniform: "random",
     m.Dropout: "random",
 }
-"""Coefficient of ``timing.ct.work`` by meaning; arithmetic where there is none."""
+"""Coefficient of ``timing.ct.work`` by meaning; other meanings cost as arithmetic."""
 
 
 def _own_format(record: Instruction) -> Format | None:
@@ -201,7 +202,7 @@ def _vector(record: Instruction, machine: Machine) -> _Terms:
 
 
 def _tensor(record: Instruction, machine: Machine) -> _Terms:
-    """Reductions cost by the tensor they read, others by the one they write; pools for each window place."""
+    """Cost by tensor: the one that reductions read, else the result, which pools multiply by the window."""
     fixed, path = machine.timing.ct.fixed.value, line_bytes(machine)
     prices = _by_format(_line_prices(machine, _work(record, machine)))
     places: tuple[Argument, ...] = _WINDOW if isinstance(record.meaning, m.Pool) else (1, 1)
@@ -215,12 +216,12 @@ _NE_FORMATS = (Format.INT8, Format.FP16, Format.BF16, Format.TF32)
 
 
 def rows_at_once(machine: Machine) -> int:
-    """Rows that a block of weights is used for at a time: those of all arrays of the matrix engine."""
+    """Return the rows that one block of weights serves at a time, in all arrays of the matrix engine."""
     return max(round(machine.engines.ne_array.m * machine.timing.ne.steps.value), 1)
 
 
 def _array(machine: Machine) -> tuple[Argument, ...]:
-    """Rows at once, extents of a block of weights, and prices: the peaks say how formats compare."""
+    """Return rows at once, extents of a block of weights, and prices by format, which follow the peaks."""
     timing, peaks, step = machine.timing.ne, machine.engines.ne, machine.engines.ne_array
     rows = rows_at_once(machine)
     rate = timing.steps.value * step.m / rows * timing.efficiency.value / peaks.fp16.value
@@ -256,7 +257,7 @@ def _convolution(record: Instruction, machine: Machine) -> _Terms:
 
 
 def _nest_operands(side: str) -> tuple[str, ...]:
-    """Strides and trip counts of a nest, as the records spell them."""
+    """Names of a nest's strides and trip counts in the records."""
     return tuple(f"{side}{kind}{level}" for level in range(3) for kind in ("stride", "iter"))
 
 
@@ -268,7 +269,7 @@ def _dma(record: Instruction, machine: Machine) -> _Terms:
 
 
 def _moved(record: Instruction) -> Term | None:
-    """Bytes of all blocks of a nest; both sides of a record with two have as many."""
+    """Bytes of all blocks of a nest; if a record has two sides, their bytes are equal."""
     if not isinstance(record.meaning, m.Load | m.Store | m.Nest | m.Fill):
         return None
     side = "dst_" if isinstance(record.meaning, m.Nest) else ""
@@ -284,7 +285,7 @@ def _runs(record: Instruction) -> Term | None:
 
 
 def _transfers(machine: Machine) -> tuple[int, int, int]:
-    """Ticks of TDMA for a row, the least for a block, and the price of bytes."""
+    """Return ticks of TDMA for a row, the least ticks for a block, and the price of bytes."""
     timing = machine.timing.tdma
     return ticks(timing.row.value), ticks(timing.transfer.value), price(timing.rate.value)
 
@@ -295,7 +296,7 @@ def _nest(record: Instruction, machine: Machine) -> _Terms:
 
 
 def _move(record: Instruction, machine: Machine) -> _Terms:
-    """Blocks are the channels of a position where they stay together, else single elements."""
+    """Cost of a move; a block is the channels of a position if they stay together, else an element."""
     n, h, w, c = _RESULT
     together = (
         record.meaning.source(0, 0, 0, 1, 2, 3, 5, 7) == record.meaning.source(0, 0, 0, 0, 2, 3, 5, 7) + 1
@@ -376,7 +377,7 @@ _FAMILIES: dict[type, Callable[[Instruction, Machine], _Terms]] = {
 
 
 def evaluator(term: Term, record: Instruction) -> Callable[[Sequence[int]], int]:
-    """A function that evaluates a term again and again, for operand values in the order of the record."""
+    """Compile a term to a function of operand values in the order of the record, for repeated evaluation."""
     from tx8isa.table.encoding import argument_readers
 
     function, readers = term.function, argument_readers(record, term.arguments)
@@ -384,5 +385,5 @@ def evaluator(term: Term, record: Instruction) -> Callable[[Sequence[int]], int]
 
 
 def evaluate(term: Term, record: Instruction, values: Sequence[int]) -> int:
-    """The value of a term for operand values in the order of the record."""
+    """Evaluate a term for operand values in the order of the record."""
     return evaluator(term, record)(values)

@@ -1,8 +1,7 @@
-"""The functions that the costs of engine instructions are made of: from operands and prices to ticks or
-operations.
+"""The cost functions of engine instructions: ticks or operations from operands and prices.
 
-They are plain Python over integers, as the kernels of the emulator are; ``instructions.py`` says which of
-them an instruction has, with what arguments. A price is that of ``UNITS`` lines, bytes or steps, in ticks.
+They are plain Python over integers, like the kernels of the emulator; ``instructions.py`` assigns functions
+and arguments to instructions. A price is for ``UNITS`` lines, bytes or steps, in ticks.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from tx8isa.numbers.layouts import block_channels
 from tx8isa.numbers.limits import TILE_SET_BITS
 
 UNITS = 1024
-"""The number of units that a price is for."""
+"""The number of units in a price."""
 _SHIFT = UNITS.bit_length() - 1
 
 MOST_TICKS = 1 << 58
-"""Nine years: what the longest legal operands cost on the slowest machine that can be described."""
+"""Limit of a cost, nine years: longer than the largest legal operands take on the slowest machine."""
 
 
 def priced(units: int, price: int) -> int:
@@ -32,7 +31,7 @@ def priced(units: int, price: int) -> int:
 
 
 def nothing() -> int:
-    """The ticks or operations of an instruction that has none."""
+    """Ticks or operations of an instruction without data."""
     return 0
 
 
@@ -44,7 +43,7 @@ def skew(line: int, more: int, a: int, b: int, c: int, d: int, e: int) -> int:
 def vector_ticks(
     bits: int, n: int, price: int, line: int, more: int, a: int, b: int, c: int, d: int, e: int
 ) -> int:
-    """n packed elements, in whole lines of ``line`` bytes."""
+    """Ticks of n packed elements, in whole lines of ``line`` bytes."""
     lines = (((bits * n + 7) >> 3) + line - 1) // line
     return priced(lines, price) + skew(line, more, a, b, c, d, e)
 
@@ -64,7 +63,7 @@ def tensor_ticks(
     second: int,
     third: int,
 ) -> int:
-    """An aligned tensor, kx * ky times."""
+    """Ticks of an aligned tensor, kx * ky times."""
     lines = (tensor(bits, n, h, w, c) + line - 1) // line
     return priced(lines * kx * ky, price) + skew(line, more, first, second, third, 0, 0)
 
@@ -80,7 +79,7 @@ def tensor_elements(n: int, h: int, w: int, c: int, kx: int, ky: int) -> int:
 
 
 _WIDE = 32
-"""Bits of sums that are not kept in the format of 16-bit results."""
+"""Bits of results and partial sums wider than 16 bits."""
 
 
 def array_ticks(
@@ -101,9 +100,9 @@ def array_ticks(
 ) -> int:
     """``count`` products [m, k] by [k, n], in blocks of step_k x step_n weights, one after another.
 
-    A block is used for ``rows`` rows at a time at ``price``; where the results have 32 bits (``sums``), or
-    what is added to them (``added``), ``UNITS`` ticks of it become ``wide``. Its bytes come at the price
-    ``weights``. The longer of both counts.
+    The arrays multiply ``rows`` rows by a block at a time at ``price``. If the results (``sums``) or the
+    added partial sums (``added``) have 32 bits, ``UNITS`` ticks of it become ``wide``. The block's bytes are
+    loaded at the price ``weights``. The longer of computing and loading counts.
     """
     blocks = count * ((k + step_k - 1) // step_k) * ((n + step_n - 1) // step_n)
     steps = priced(blocks * ((m + rows - 1) // rows), price)
@@ -129,7 +128,7 @@ def gemm_ticks(
     adds: int,
     added: int,
 ) -> int:
-    """A batch of products."""
+    """Ticks of a batch of products."""
     return array_ticks(
         max(lb, rb), m, k, n, rows, step_k, step_n, price, weights, wide, bits, sums, adds, added
     )
@@ -259,7 +258,7 @@ def gradient_operations(
 
 
 def run_bytes(block: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) -> int:
-    """Bytes that follow each other without a gap in a nest of blocks; strides in bytes."""
+    """Bytes of a contiguous run in a nest of blocks; strides in bytes."""
     run = block
     if i0 > 1 and s0 != run:
         return run
@@ -275,9 +274,9 @@ def run_bytes(block: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) 
 def dma_ticks(
     bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int, price: int, more: int
 ) -> int:
-    """Contiguous runs of DDR cost by their bytes, each after the first ``more`` ticks beside.
+    """Ticks of contiguous runs of DDR: the price of their bytes, and ``more`` for each run after the first.
 
-    The fixed time of the command has the wait for the first one. Strides are in elements.
+    The fixed time of the command includes the wait for the first run. Strides are in elements.
     """
     runs = ddr_runs(bits, n, s0, i0, s1, i1, s2, i2)
     run = priced(((bits * n + 7) >> 3) * i0 * i1 * i2 // max(runs, 1), price)
@@ -299,7 +298,7 @@ def ddr_ticks(size: int, runs: int, byte: int, run: int) -> int:
 def fill_ticks(
     bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int, price: int, line: int
 ) -> int:
-    """Each contiguous run costs whole lines of ``line`` bytes; strides in bytes."""
+    """Ticks of a fill: each contiguous run costs whole lines of ``line`` bytes; strides in bytes."""
     block = (bits * n + 7) >> 3
     run = run_bytes(block, s0, i0, s1, i1, s2, i2)
     runs = block * i0 * i1 * i2 // max(run, 1)
@@ -307,38 +306,38 @@ def fill_ticks(
 
 
 def transfer_ticks(rows: int, count: int, block: int, row: int, least: int, price: int) -> int:
-    """``rows`` steps of the outer loops and ``count`` blocks of ``block`` bytes."""
+    """Ticks of ``rows`` steps of the outer loops and ``count`` blocks of ``block`` bytes."""
     return rows * row + count * max(priced(block, price), least)
 
 
 def nest_ticks(
     n: int, s0: int, s1: int, s2: int, d0: int, d1: int, d2: int, row: int, least: int, price: int
 ) -> int:
-    """Blocks of n bytes through two nests; the one with more rows decides."""
+    """Ticks of blocks of n bytes through two nests; the nest with more rows counts."""
     return transfer_ticks(max(s1 * s2, d1 * d2), s0 * s1 * s2, n, row, least, price)
 
 
 def move_ticks(
     bits: int, n: int, h: int, w: int, run: int, inner: int, row: int, least: int, price: int
 ) -> int:
-    """n * h rows of w positions; of each, ``inner`` blocks of ``run`` elements."""
+    """Ticks of n * h rows of w positions, each with ``inner`` blocks of ``run`` elements."""
     return transfer_ticks(n * h, n * h * w * inner, (bits * run + 7) >> 3, row, least, price)
 
 
 def unfold_ticks(bits: int, n: int, h: int, w: int, c: int, row: int, least: int, price: int) -> int:
-    """n * h rows of w positions of an aligned tensor; of each, a block from every channel plane."""
+    """Ticks of n * h rows of w positions of an aligned tensor, each with a block from every channel plane."""
     width = block_channels(bits)
     planes = (c + width - 1) // width
     return transfer_ticks(n * h, n * h * w * planes, bits * min(c, width) >> 3, row, least, price)
 
 
 def copy_ticks(n: int, i0: int, i1: int, i2: int, price: int) -> int:
-    """Pieces of n bytes between tiles."""
+    """Ticks of copying pieces of n bytes between tiles."""
     return priced(n * i0 * i1 * i2, price)
 
 
 def scatter_ticks(n: int, tiles: int, price: int) -> int:
-    """n bytes for each tile of a set."""
+    """Ticks of sending n bytes to each tile of a set."""
     count = 0
     for tile in range(TILE_SET_BITS):
         count += (tiles >> tile) & 1
@@ -368,4 +367,4 @@ FUNCTIONS: tuple[Callable[..., int], ...] = (
     scatter_ticks,
     element_stream,
 )
-"""Every function of a ``Term``; compiled code names them by their position here."""
+"""Every function of a ``Term``; compiled code identifies a function by its position here."""

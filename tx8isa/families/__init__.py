@@ -1,4 +1,4 @@
 """Code that records of several files share: vector forms, matrix geometry, windows, loop nests.
 
-The files of ``insns`` make their records with it.
+The files of ``insns`` build their records with it.
 """

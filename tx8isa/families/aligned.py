@@ -6,12 +6,12 @@ from tx8isa.numbers.layouts import batch_bytes
 
 
 def tensor(bits: int, n: int, h: int, w: int, c: int) -> int:
-    """An aligned NHWC tensor: every batch, the last included, occupies its full rounded size."""
+    """Bytes of an aligned NHWC tensor; every batch, also the last, occupies its full rounded size."""
     return n * batch_bytes(h * w, c, bits)
 
 
 def reduced(bits: int, n: int, h: int, w: int, c: int, dims: int) -> int:
-    """The aligned result of a reduction over ``dims`` (0 C, 1 W, 2 H, 4 HW)."""
+    """Bytes of the aligned result of a reduction over ``dims`` (0 C, 1 W, 2 H, 4 HW)."""
     if dims == 0:
         return tensor(bits, n, h, w, 1)
     if dims == 1:
@@ -22,10 +22,10 @@ def reduced(bits: int, n: int, h: int, w: int, c: int, dims: int) -> int:
 
 
 def compact(bits: int, n: int, h: int, w: int, c: int) -> int:
-    """A packed tensor."""
+    """Bytes of a packed tensor."""
     return (n * h * w * c * bits + 7) >> 3
 
 
 def matrices(bits: int, batch: int, rows: int, columns: int) -> int:
-    """A batch of aligned matrices, each on its own 256-byte boundary."""
+    """Bytes of a batch of aligned matrices, each on its own 256-byte boundary."""
     return batch * batch_bytes(rows, columns, bits)

@@ -13,7 +13,7 @@ from .aligned import tensor
 FLOAT_INPUTS = (Format.FP16, Format.BF16, Format.TF32)
 INPUTS = (*FLOAT_INPUTS, Format.INT8)
 _INT8, _INT32, _FP32 = int(Format.INT8), int(Format.INT32), int(Format.FP32)
-"""Codes of formats, as rules compare them: rules are compiled, and compiled code knows integers only."""
+"""Codes of formats as integers, because rules are compiled."""
 MAX_SHIFT = 31
 """Largest value of q1 and q0 (proposed); the packet's fields have 8 bits."""
 
@@ -31,7 +31,7 @@ def formats(inputs: tuple[Format, ...]) -> tuple[Operand, ...]:
 
 
 def switches() -> tuple[Operand, ...]:
-    """Control bits of the post-processing, where the chip's control register has them."""
+    """Control bits of the post-processing, at their places in the chip's control register."""
     return (
         flag("bias_en", "bias_en", 3, hidden=True),
         flag("scale_en", "scale_en", 4, hidden=True),
@@ -46,12 +46,12 @@ def _vector(bits: int, n: int, used: int) -> int:
 
 
 def _scales(bits: int, fmt: int, n: int, used: int) -> int:
-    """FP32 numbers; INT16 ones with INT8 inputs (proposed)."""
+    """Bytes of scales: FP32 numbers, INT16 with INT8 inputs (proposed)."""
     return n * (bits if fmt else 16) >> 3 if used else 0
 
 
 def vectors(channels: str) -> tuple[Operand, ...]:
-    """Bias and scales: compact, a number for each result channel."""
+    """Operands bias and scales: compact vectors with a number for each result channel."""
     below = spm("scale_n", "scale_n", "read", _scales, 32, "format", channels, "scale_en")
     return (
         spm("bias", "bias", "read", _vector, 32, channels, "bias_en", switched_by="bias_en"),
@@ -121,7 +121,7 @@ def float_lrelu(fmt: int, lrelu: int) -> bool:
 
 
 def integer_rules(*zero_points: str) -> tuple[Rule, Rule]:
-    """The rules of operands that only INT8 inputs give a meaning, and of the steps to an INT8 result."""
+    """Rules of the operands that have a meaning only with INT8 inputs, and of the steps to an INT8 result."""
     names = f"q1, q0, {' and '.join(zero_points)}"
 
     def only_int8(fmt: int, q1: int, q0: int, first: int, second: int) -> bool:
@@ -151,7 +151,7 @@ def post_rules(*zero_points: str) -> tuple[Rule, ...]:
 
 
 def apart(out: int, psum: int, out_bytes: int, psum_bytes: int, same_width: bool) -> bool:
-    """Whether partial sums occupy exactly the bytes of the result, or none of them (proposed)."""
+    """Test that partial sums occupy exactly the bytes of the result, or none of them (proposed)."""
     same = out == psum and same_width
     return same or out + out_bytes <= psum or psum + psum_bytes <= out
 
@@ -160,7 +160,7 @@ def apart(out: int, psum: int, out_bytes: int, psum_bytes: int, same_width: bool
 
 
 def partial_tensor(bits: int, n: int, h: int, w: int, c: int, used: int) -> int:
-    """Partial sums of an aligned NHWC result."""
+    """Bytes of the partial sums of an aligned NHWC result."""
     return tensor(bits, n, h, w, c) if used else 0
 
 

@@ -9,7 +9,7 @@ from tx8isa.records.operands import rule
 
 
 def span(block: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) -> int:
-    """Bytes from the first to the last touched by blocks at all loop positions; strides in bytes."""
+    """Bytes from the first to the last one that blocks touch at all loop positions; strides in bytes."""
     return block + (i0 - 1) * s0 + (i1 - 1) * s1 + (i2 - 1) * s2
 
 

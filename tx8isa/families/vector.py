@@ -1,4 +1,4 @@
-"""Families of vector instructions: one body gives the records of all forms (docs/isa.md, Vector forms)."""
+"""Families of vector instructions: one body makes the records of all forms (docs/isa.md, Vector forms)."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def unary(
     exact: Callable[[float], bool] | None = None,
     work: Work = Work.ARITHMETIC,
 ) -> Callable[[Body], Body]:
-    """Decorator: the V_V record of a body of one element; see ``Elementwise``."""
+    """Decorator: make the V_V record of a body of one element; see ``Elementwise``."""
 
     def wrap(body: Body) -> Body:
         name = body.__name__.rstrip("_")
@@ -131,10 +131,10 @@ def binary(
     down: Body | None = None,
     work: Work = Work.ARITHMETIC,
 ) -> Callable[[Body], Body]:
-    """Decorator: the four records of a body of two elements, at opcode .. opcode + 3.
+    """Decorator: make the four records of a body of two elements, at opcode .. opcode + 3.
 
-    ``error`` (sign of what the binary64 result leaves out) gives the records a rounding mode; ``down`` is the
-    body of the mode ``rdn`` where that differs.
+    ``error`` (sign of the rounding error of the binary64 result) gives the records a rounding mode; ``down``
+    is the body for the mode ``rdn`` if it differs.
     """
 
     def wrap(body: Body) -> Body:
@@ -163,7 +163,7 @@ def binary(
 
 
 def relation(opcode: int, evidence: str) -> Callable[[Condition], Condition]:
-    """Decorator: the eight records of a condition on two elements, at opcode .. opcode + 7."""
+    """Decorator: make the eight records of a condition on two elements, at opcode .. opcode + 7."""
 
     def wrap(holds: Condition) -> Condition:
         for step, (form, packed) in enumerate(_RELATION_ORDER):
@@ -175,9 +175,10 @@ def relation(opcode: int, evidence: str) -> Callable[[Condition], Condition]:
 
 
 def truth(opcode: int, evidence: str) -> Callable[[Condition], Condition]:
-    """Decorator: a condition on the truth values of elements, which are all but the two zeros.
+    """Decorator: make the records of a condition on truth values; every element but the two zeros is true.
 
-    One parameter: the V_V record. Two: V_VV at ``opcode``, V_VuV at + 3, V_VuV_loop at + 6.
+    A body of one parameter gets the V_V record, one of two V_VV at ``opcode``, V_VuV at + 3 and V_VuV_loop
+    at + 6.
     """
 
     def wrap(holds: Condition) -> Condition:
@@ -189,7 +190,7 @@ def truth(opcode: int, evidence: str) -> Callable[[Condition], Condition]:
 
 
 def bitwise(opcode: int, name: str, evidence: str) -> Callable[[Bits], Bits]:
-    """Decorator: the records ``ct.<name>.bv...`` of a body on bit vectors, numbered as those of ``truth``."""
+    """Decorator: make the records ``ct.<name>.bv...`` of a body on bit vectors, numbered as by ``truth``."""
 
     def wrap(body: Bits) -> Bits:
         for step, form in _logic_forms(body):
@@ -218,7 +219,7 @@ def bitwise(opcode: int, name: str, evidence: str) -> Callable[[Bits], Bits]:
 
 
 def _logic_forms(body: Callable[..., int]) -> tuple[tuple[int, Form], ...]:
-    """(distance from the first opcode, form) of the records of a logic operation."""
+    """Return (distance from the first opcode, form) for the records of a logic operation."""
     if body.__code__.co_argcount == 1:
         return ((0, Form.V),)
     return ((0, Form.VV), (3, Form.VUV), (6, Form.VUV_LOOP))

@@ -1,4 +1,4 @@
-"""Windows that slide over an image: extents of results and the rules that say so (docs/isa.md, Pooling)."""
+"""Windows that slide over an image: extents of their results, and rules (docs/isa.md, Pooling)."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def same_planes(out_n: int, n: int, out_c: int, c: int) -> bool:
 
 
 def windowed(bits: int, n: int, h: int, w: int, c: int, kx: int, ky: int, sx: int, sy: int) -> int:
-    """The aligned tensor of what windows without pads over (n, h, w, c) give."""
+    """Bytes of the aligned result of windows without pads over (n, h, w, c)."""
     return tensor(bits, n, places(h, 0, 0, ky, sy), places(w, 0, 0, kx, sx), c)

@@ -1,6 +1,6 @@
-"""The records of all instructions, one module per family, a folder per unit; a new module is found by itself.
+"""The records of all instructions, one module per family, a folder per unit; ``load`` finds new modules.
 
-What they are written in is in ``families``, ``records`` and ``riscv``.
+Their building blocks are in ``families``, ``records`` and ``riscv``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,6 @@ import pkgutil
 
 
 def load() -> None:
-    """Import every family: its records register themselves."""
+    """Import every module here; each registers its records."""
     for module in pkgutil.walk_packages(__path__, f"{__name__}."):
         importlib.import_module(module.name)

@@ -1,4 +1,4 @@
-"""The SCALAR unit, opcodes 0..5 (docs/isa.md, The scalar unit): the functions of CT, for one value."""
+"""The SCALAR unit, opcodes 0..5 (docs/isa.md, The scalar unit): functions of CT applied to one value."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _reciprocal(x: float) -> float:
 
 
 def _core_register() -> Operand:
-    """The x register that gets the result; x0 for none (its place in the control word is proposed)."""
+    """The operand of the result's x register; x0 for none (its place in the control word is proposed)."""
     names = sorted(REGISTERS.items(), key=lambda item: (item[1], item[0].startswith("x")))
     return Operand("rd", "dst", 0, 5, 0, 31, at=16, default=0, choices=tuple(names))
 

@@ -1,7 +1,7 @@
-"""Chips side by side: the table ``[chips]`` of a machine description, and the ways between them.
+"""Several chips: the table ``[chips]`` of a machine description, and the routes between chips.
 
-Chips are numbered like tiles: the chip at (x, y) is ``x * chips.y + y``. A message goes along x first, then
-along y; on a torus it goes round by the shorter way, and upwards where both are equally long (proposed).
+Chips are numbered like tiles: the chip at (x, y) is ``x * chips.y + y``. A message is routed along x first,
+then along y. On a torus it takes the shorter direction, upwards if both are equally long (proposed).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from . import messages
 from .figures import Cycles, Record
 
 MOST_CHIPS = 32
-"""Chips that the table of cards has room for (spec)."""
+"""Entries in the table of cards, one a chip (spec)."""
 CARD_TABLE = 0x1_7F00_0000
 """Address of the table of cards, as the kernel cores see it (spec)."""
 CARD_BYTES = 64
-"""Bytes of its entry for a chip (proposed)."""
+"""Bytes of an entry (proposed)."""
 MOST_TILES = 16
-"""Tiles whose coordinates an entry holds (spec)."""
+"""Tile coordinates in an entry (spec)."""
 
 
 class Chips(Record, frozen=True):
@@ -50,22 +50,22 @@ class Chips(Record, frozen=True):
         return divmod(chip, self.y)
 
     def number(self, x: int, y: int) -> int | None:
-        """The chip at (x, y); None where there is none."""
+        """Return the chip at (x, y); None outside of the mesh."""
         return x * self.y + y if 0 <= x < self.x and 0 <= y < self.y else None
 
     def neighbours(self, chip: int) -> tuple[int, ...]:
-        """The chips that links of a chip lead to, ascending."""
+        """Return the neighbours of a chip, ascending."""
         return tuple(other for other in range(self.count) if self.distance(chip, other) == 1)
 
     def next_hop(self, chip: int, target: int) -> int:
-        """Returns the neighbour to which a chip forwards a message for ``target``."""
+        """Return the neighbour to which a chip forwards a message for ``target``."""
         (x, y), (to_x, to_y) = self.xy(chip), self.xy(target)
         if x != to_x:
             return (x + self._step(x, to_x, self.x)) % self.x * self.y + y
         return x * self.y + (y + self._step(y, to_y, self.y)) % self.y
 
     def distance(self, chip: int, target: int) -> int:
-        """Links on the way from a chip to another."""
+        """Return the number of links between two chips."""
         (x, y), (to_x, to_y) = self.xy(chip), self.xy(target)
         return abs(self._way(x, to_x, self.x)) + abs(self._way(y, to_y, self.y))
 
@@ -74,7 +74,7 @@ class Chips(Record, frozen=True):
         return (1 << tiles) - 1 if self.good is UNSET else self.good[chip]
 
     def _way(self, at: int, to: int, extent: int) -> int:
-        """Steps along an axis, negative downwards."""
+        """Return the signed number of hops along an axis."""
         if self.shape == "mesh":
             return to - at
         up = (to - at) % extent
@@ -85,9 +85,9 @@ class Chips(Record, frozen=True):
 
 
 def contradictions(chips: Chips, tiles: int, cached: int, seen: int) -> Iterator[str]:
-    """Values of the table that are each in range but do not go together, or not with the rest.
+    """Yield values of the table that are in range but contradict each other or the rest of the description.
 
-    ``cached`` and ``seen``: where the core sees DDR, and how much of it.
+    ``cached`` and ``seen``: address and size of the core's cached view of DDR.
     """
     count = chips.count
     if count > MOST_CHIPS:

@@ -1,8 +1,8 @@
 """The machine description: every number of a chip that a program or a tool may depend on, read from TOML.
 
-The packaged ``machines/tx81.toml`` is the TX81; another grid, scratchpad or bandwidth is another file.
-The records below state each key's type and range once; parsing, error texts and the JSON Schema
-(``msgspec.json.schema(Machine)``) follow from them. The facts, and how sure each is, are in the TOML file.
+The packaged ``machines/tx81.toml`` describes the TX81; other files describe other grids, scratchpads or
+bandwidths. The records below declare each key's type and range; parsing, error texts and the JSON Schema
+(``msgspec.json.schema(Machine)``) are derived from them. The TOML file says how certain each fact is.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TX81 = MACHINES / "tx81.toml"
 """The description that ``load_machine(None)`` reads."""
 
 ADDRESS_LIMIT = 1 << 39
-"""Bit 39 of an address names another card, the tile is above it (docs/isa.md, Copies between tiles, spec)."""
+"""First address that selects a card (bit 39) or a tile (above) (docs/isa.md, Copies between tiles, spec)."""
 
 _Address = Annotated[int, Meta(ge=0, le=ADDRESS_LIMIT - LINE_BYTES, multiple_of=LINE_BYTES)]
 _SpmBytes = Annotated[int, Meta(ge=LINE_BYTES, le=1 << 32, multiple_of=LINE_BYTES)]  # operands have 32 bits
@@ -46,7 +46,7 @@ class Grid(Record, frozen=True):
 
 
 class Tile(Record, frozen=True):
-    """The units of one tile, besides its memory."""
+    """The units of one tile except its memory."""
 
     workers: Annotated[int, Meta(ge=1, le=3, description="Register windows of the NCC.")]
     dte_blocks: Annotated[int, Meta(ge=1, le=4, description="Register blocks of the DTE.")]
@@ -134,7 +134,7 @@ _Step = Annotated[int, Meta(ge=1, le=4096, description="Extent of one matrix pro
 
 
 class NeArray(Record, frozen=True):
-    """The product the processing elements take at once: m x k times k x n."""
+    """The product that the processing elements compute at once: m x k times k x n."""
 
     m: _Step
     k: _Step
@@ -176,7 +176,7 @@ class Window(NamedTuple):
 class Machine(Record, frozen=True):
     """A chip and its tiles; immutable and hashable."""
 
-    name: Annotated[str, Meta(min_length=1, description="What images and reports call this machine.")]
+    name: Annotated[str, Meta(min_length=1, description="The machine's name in images and reports.")]
     grid: Grid
     tile: Tile
     spm: Spm
@@ -188,7 +188,7 @@ class Machine(Record, frozen=True):
     card: Card
     timing: Timing
     chips: Chips | UnsetType = UNSET
-    """Unset: one chip, of whose links nothing is known."""
+    """Unset: one chip with unknown links."""
 
     @property
     def chip_count(self) -> int:
@@ -196,9 +196,9 @@ class Machine(Record, frozen=True):
         return 1 if self.chips is UNSET else self.chips.count
 
     def of_chips(self, x: int, y: int) -> Machine:
-        """This machine with another number of chips, all of whose tiles are good.
+        """Return this machine with another number of chips, all of whose tiles are good.
 
-        MachineError when the description knows no links, or the table of cards has no room for that many.
+        MachineError when the description has no links, or the table of cards has too few entries.
         """
         if self.chips is UNSET:
             raise MachineError(
@@ -212,7 +212,7 @@ class Machine(Record, frozen=True):
         return machine
 
     def issued_by(self, flow: Flow) -> Machine:
-        """This machine with programs whose engine instructions are submitted in another way."""
+        """Return this machine with the submission times of another ``Flow``."""
         issue = msgspec.structs.replace(self.timing.issue, flow=flow)
         return msgspec.structs.replace(self, timing=msgspec.structs.replace(self.timing, issue=issue))
 
@@ -235,8 +235,8 @@ class Machine(Record, frozen=True):
     def memory_map(self) -> tuple[Window, ...]:
         """The windows of this description in a tile's address space, ascending and without overlap.
 
-        The ``spm`` windows show the same bytes, and so do the ``ddr`` windows (proposed); the core's end
-        where the DDR does.
+        All ``spm`` windows map the same bytes, and so do all ``ddr`` windows (proposed). The core's windows
+        end where the DDR ends.
         """
         at = self.windows
         core = min(at.ddr_core_bytes, self.ddr.bytes)
@@ -253,9 +253,9 @@ class Machine(Record, frozen=True):
 
 
 def load_machine(path: str | Path | None = None) -> Machine:
-    """The machine described by a TOML file, or the packaged one of that name; None is the packaged TX81.
+    """Load the machine described by a TOML file, or the packaged one of that name; None is the packaged TX81.
 
-    MachineError is one line that names the file and every wrong key with the value found and what is allowed.
+    MachineError is one line that names the file and each wrong key with the value found and the allowed ones.
     """
     if path is None:
         path = TX81
@@ -266,14 +266,14 @@ def load_machine(path: str | Path | None = None) -> Machine:
 
 
 def packaged_machine(name: str) -> Machine | None:
-    """The machine of a packaged description; None when there is none of that name."""
+    """Return the machine of a packaged description; None for an unknown name."""
     file = packaged_file(name)
     return None if file is None else _packaged(file)
 
 
 @cache
 def _packaged(path: Path) -> Machine:
-    """A packaged description, which is read once in a process."""
+    """Read a packaged description, once in a process."""
     return _read(path)
 
 
@@ -291,7 +291,7 @@ def _read(path: Path) -> Machine:
 
 
 def _faults(record: type[msgspec.Struct], table: object, prefix: str) -> Iterator[str]:
-    """The faults of a table read as ``record``, key by key; ``prefix`` is its own key and a dot."""
+    """Yield the faults of a table read as ``record``, key by key; ``prefix`` is the table's key and a dot."""
     if not isinstance(table, dict):
         yield f"key {prefix[:-1]}: found {messages.found(table)}, expected a table"
         return
@@ -320,7 +320,7 @@ def _faults(record: type[msgspec.Struct], table: object, prefix: str) -> Iterato
 
 
 def _contradictions(machine: Machine) -> Iterator[str]:
-    """Values that are each in range but do not go together."""
+    """Yield values that are in range but contradict each other."""
     spm, windows = machine.spm, machine.windows
     interleave = spm.banks * spm.bank_bytes
     if spm.bytes % interleave:
@@ -348,14 +348,14 @@ def _contradictions(machine: Machine) -> Iterator[str]:
 
 
 def _wrong_chips(machine: Machine) -> Iterator[str]:
-    """Yields what in the table of chips contradicts the rest of the description."""
+    """Yield contradictions between the table of chips and the rest of the description."""
     if machine.chips is not UNSET:
         at, ddr = machine.windows, min(machine.windows.ddr_core_bytes, machine.ddr.bytes)
         yield from contradictions(machine.chips, machine.tiles, at.ddr_cached, ddr)
 
 
 def _outside(machine: Machine) -> Iterator[str]:
-    """Ranges of figures that do not hold their values."""
+    """Yield figures whose range excludes their value."""
     for key, figure in figures(machine):
         value, other = figure.value, f"{figure.value!r} ({key}.value)"
         if figure.least is not msgspec.UNSET and figure.least > value:
@@ -367,7 +367,7 @@ def _outside(machine: Machine) -> Iterator[str]:
 
 
 def _too_fast(machine: Machine) -> Iterator[str]:
-    """Rates of the model of time that no engine's path or peak allows."""
+    """Yield rates of the model of time above an engine's path or peak."""
     timing, path = machine.timing, machine.spm.engine_rate.value
     for key, rate in (
         ("rdma.rate", timing.rdma.rate),
@@ -382,7 +382,7 @@ def _too_fast(machine: Machine) -> Iterator[str]:
 
 
 def _beyond(key: str, figure: Coefficient, limit: float, other: str) -> Iterator[str]:
-    """A value or a range that goes beyond another figure."""
+    """Yield messages for a value or a range that exceeds another figure."""
     for name in ("value", "most"):
         found = getattr(figure, name)
         if found is not msgspec.UNSET and found > limit:

@@ -1,7 +1,7 @@
-"""A machine at the ends of the ranges of its figures: where programs take least time, and where most.
+"""A machine at the ends of its figures' ranges, for bounds on the time that programs take.
 
-``least`` chooses the largest of what quickens programs (rates) and the smallest of what slows them down
-(times), ``most`` the opposite; a figure without a range stays as it is.
+``least`` takes the largest rates and the smallest times, so programs are fastest; ``most`` the opposite. A
+figure without a range keeps its value.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ class End(StrEnum):
     """The end of the figures' ranges that a simulation uses."""
 
     LEAST = "least"
-    """The values at which programs take least time."""
+    """The values at which programs are fastest."""
     MIDDLE = "middle"
     """The values of the description."""
     MOST = "most"
-    """The values at which programs take most time."""
+    """The values at which programs are slowest."""
 
 
 def at_end(record: _Table, end: End) -> _Table:
-    """A machine, or a table of one, whose figures have the values of an end and no ranges."""
+    """Copy a machine, or a table of one, with figures set to an end of their ranges."""
     if isinstance(record, Coefficient):
         return msgspec.structs.replace(record, value=value_at(record, end), least=UNSET, most=UNSET)
     changed: dict[str, Any] = {
@@ -42,7 +42,7 @@ def at_end(record: _Table, end: End) -> _Table:
 
 
 def value_at(figure: Coefficient, end: End) -> float:
-    """The value of a figure at an end."""
+    """Return the value of a figure at an end."""
     if end is End.MIDDLE:
         return figure.value
     found = figure.most if figure.quickens == (end is End.LEAST) else figure.least
@@ -50,7 +50,7 @@ def value_at(figure: Coefficient, end: End) -> float:
 
 
 def figures(record: msgspec.Struct, key: str = "") -> Iterator[tuple[str, Coefficient]]:
-    """Every figure of a table, with its key."""
+    """Yield every figure of a table with its key."""
     for name in record.__struct_fields__:
         child = getattr(record, name)
         path = f"{key}.{name}" if key else name

@@ -1,6 +1,6 @@
-"""Figures of a machine description: a value with its unit, where it was published and how sure it is.
+"""Figures of a machine description: a value with its unit, its source and its certainty.
 
-A figure that the sources leave open has a range beside its value, ``least`` and ``most``.
+A figure that the sources leave open also has a range, ``least`` and ``most``.
 
 ``Record`` is the base of every table of the description. The range of each figure's value is given here
 once; the parser, its messages and the JSON Schema follow (see ``description.py``).
@@ -17,7 +17,7 @@ _VALUE = "The figure, in the stated unit."
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of the description; every key is needed and no other is allowed."""
+    """A table of the description; every key is required and no other is allowed."""
 
 
 _Any = Annotated[float, Meta(ge=1e-6, le=1e18, description=_VALUE)]
@@ -32,7 +32,7 @@ class Coefficient(Record, frozen=True, kw_only=True):
     """A figure; the classes below give its unit."""
 
     quickens: ClassVar[bool] = True
-    """True when a larger figure makes programs faster: a rate does, a time does not."""
+    """True when a larger figure makes programs faster, as a rate does."""
 
     value: _Any
     unit: str
@@ -45,9 +45,9 @@ class Coefficient(Record, frozen=True, kw_only=True):
         ),
     ]
     least: _Any | UnsetType = UNSET
-    """The smallest value that the sources allow; unset: they leave no range."""
+    """The smallest value that the sources allow; unset without a range."""
     most: _Any | UnsetType = UNSET
-    """The largest one."""
+    """The largest value that the sources allow."""
 
 
 class Frequency(Coefficient, frozen=True, kw_only=True):
@@ -80,7 +80,7 @@ class PortWidth(Coefficient, frozen=True, kw_only=True):
     unit: Literal["byte/cycle"]
 
 
-# Figures of the model of time. What is paid for each of 2**32 blocks (``Cycles``) stays below 2**63 ticks.
+# Figures of the model of time. 2**32 blocks of any ``Cycles`` stay below 2**63 ticks.
 
 
 class Cycles(Coefficient, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Names the machine of a program, and compares it with the machine that runs it.
+"""Identifies the machine of a program, and compares it with the machine that runs it.
 
 Addresses, sizes and numbers of units are part of a program. Rates, queue depths and figures of time are not:
 the same program may run on a faster chip.
@@ -20,16 +20,16 @@ _AGREE: Mapping[str, tuple[str, ...]] = {
     "ddr": ("bytes",),
     "windows": (),
 }
-"""Keys that must agree, by table; none named: all of the table."""
+"""Keys that must agree, by table; an empty entry means the whole table."""
 
 
 def identity(machine: Machine) -> str | dict[str, Any]:
-    """Returns what an image stores of its machine: the name of a packaged description, or all of it."""
+    """Return what an image stores of its machine: the name of a packaged description, or all of it."""
     return machine.name if machine == packaged_machine(machine.name) else msgspec.to_builtins(machine)
 
 
 def described(said: str | Mapping[str, Any], name: str) -> Machine | None:
-    """The machine that an image means; None for a name that no packaged description has.
+    """Return the machine that an image names or describes; None for an unknown name.
 
     MachineError when its description is invalid; ``name`` is the image's.
     """
@@ -51,7 +51,7 @@ def differences(made: Machine, given: Machine) -> list[str]:
 
 
 def _compared(made: Machine, given: Machine) -> Iterator[tuple[str, int, int]]:
-    if made.chip_count > 1:  # a program for one chip says nothing of others
+    if made.chip_count > 1:  # a program for one chip does not depend on the links
         for key in ("x", "y"):
             yield f"chips.{key}", getattr(made.chips, key), getattr(given.chips, key, 1)
     for table, keys in _AGREE.items():

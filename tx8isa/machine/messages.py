@@ -15,7 +15,7 @@ def kind(annotation: Any) -> Any:
 
 
 def allowed(annotation: Any) -> str:
-    """The values a key may have, in words: the range of its Meta, or the literals."""
+    """Describe the values a key may have: the range of its Meta, or the literals."""
     annotation = needed(annotation)
     found_kind = kind(annotation)
     if get_origin(found_kind) is tuple:
@@ -31,7 +31,7 @@ def allowed(annotation: Any) -> str:
 
 
 def found(value: object) -> str:
-    """A TOML value in one short piece."""
+    """Write a TOML value as short text."""
     if isinstance(value, dict):
         return "a table"
     if isinstance(value, list):
@@ -42,12 +42,12 @@ def found(value: object) -> str:
 
 
 def number(value: float) -> str:
-    """A number as messages show it: sizes and addresses in hexadecimal."""
+    """Write a number; sizes and addresses in hexadecimal."""
     return f"{value:#x}" if isinstance(value, int) and value >= 4096 else repr(value)
 
 
 def needed(annotation: Any) -> Any:
-    """The type of a key that may be left out, without that it may."""
+    """Strip "may be left out" from the type of an optional key."""
     if get_origin(annotation) not in (Union, UnionType):
         return annotation
     return next(kind for kind in get_args(annotation) if kind is not UnsetType)

@@ -1,6 +1,6 @@
-"""Machine descriptions as tables, before anything in them is checked: from files, and like another one.
+"""Reads machine descriptions as unchecked tables, with inheritance.
 
-``like = "tx81"`` begins with the packaged description of that name, whose keys the others replace.
+``like = "tx81"`` inherits the packaged description of that name; the other keys override its keys.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Table = dict[str, Any]
 
 
 class MachineError(Tx8Error):
-    """A machine description that cannot be read or contradicts itself, or a tile it does not have."""
+    """A machine description that cannot be read or contradicts itself, or a tile outside of the machine."""
 
 
 def packaged_names() -> list[str]:
@@ -57,7 +57,7 @@ def read_table(path: Path) -> Table:
 
 
 def _over(base: Mapping[str, Any], table: Mapping[str, Any]) -> Table:
-    """``base`` with the values of ``table``, inside of tables too."""
+    """Override the values of ``base`` by those of ``table``, also in nested tables."""
     merged = dict(base)
     for key, value in table.items():
         there = merged.get(key)

@@ -60,9 +60,9 @@ class CtTiming(Record, frozen=True):
 
 
 class NeTiming(Record, frozen=True):
-    """The matrix engine: fixed + blocks of weights, each for whole steps of engines.ne_array.
+    """The matrix engine: fixed + the time of blocks of weights, in whole steps of engines.ne_array.
 
-    ``steps`` arrays share a block of weights, so rows count in multiples of theirs together.
+    ``steps`` arrays share a block of weights, so rows are rounded up to the rows of all arrays together.
     """
 
     fixed: Annotated[Cycles, Meta(description="One command, whatever its size.")]
@@ -75,7 +75,7 @@ class NeTiming(Record, frozen=True):
 
 
 class DmaTiming(Record, frozen=True):
-    """RDMA or WDMA: fixed + each contiguous run in DDR at the rate, from the second on and ``run``."""
+    """RDMA or WDMA: fixed + bytes at the rate + ``run`` for each contiguous run but the first."""
 
     fixed: Annotated[Cycles, Meta(description="One command, the latency of DDR included.")]
     rate: Annotated[BytesPerCycle, Meta(description="One tile, contiguous.")]
@@ -83,7 +83,7 @@ class DmaTiming(Record, frozen=True):
 
 
 class DdrTiming(Record, frozen=True):
-    """DDR, which all tiles share: the bytes at ddr.nominal, and more for each contiguous run."""
+    """DDR, which all tiles share: bytes take ddr.nominal, and each contiguous run adds ``run``."""
 
     run: Annotated[Cycles, Meta(description="Of the card, each contiguous run, whatever its length.")]
 
@@ -114,7 +114,7 @@ class SpmTiming(Record, frozen=True):
 
 
 class DteTiming(Record, frozen=True):
-    """Copies between tiles; bytes take noc.link_out and noc.link_in."""
+    """Copies between tiles; bytes move at noc.link_out and noc.link_in."""
 
     issue: Annotated[Cycles, Meta(description="Of the core, to prepare and start a copy.")]
     fixed: Annotated[Cycles, Meta(description="From there to the completion, without the bytes.")]
@@ -141,7 +141,7 @@ class IssueTiming(Record, frozen=True):
     kind: Annotated[Cycles, Meta(description="More for a tile's first command of each kind.")]
 
     def of(self, engine: str) -> Cycles:
-        """The figure for a command of an engine, by its name here."""
+        """Return the figure for a command of an engine, by its key here."""
         found: Cycles = self.c_runtime if self.flow == "c-runtime" else getattr(self, engine)
         return found
 

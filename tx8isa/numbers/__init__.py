@@ -1,4 +1,4 @@
 """Number formats, their arithmetic, and the layouts of tensors in memory.
 
-The lowest layer: it knows nothing of instructions. Every rounding and every byte position is defined here.
+The lowest layer, below instructions. Every rounding and every byte position is defined here.
 """

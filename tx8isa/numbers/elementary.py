@@ -2,11 +2,11 @@
 
 Only additions, multiplications, divisions and bit patterns are used, never a library call whose last bit
 depends on the host. Operands are binary32 numbers. ``exp``, ``pow2`` and ``exp_low_precision`` calculate in
-binary32; their results are within 1 ulp. The others calculate in binary64, with results within 2**-31 of the
-exact ones (relative): one rounding to at most 24 significant bits is within 0.51 ulp. The tests print the
-worst cases. The polynomials are minimax ones, by the exchange algorithm of Remez.
+binary32; their results are within 1 ulp. The others calculate in binary64 with a relative error below 2**-31,
+so that one rounding to at most 24 significant bits is within 0.51 ulp. The tests print the worst cases. The
+polynomials are minimax approximations by the Remez algorithm.
 
-Everything but the reduction of large angles is free of branches, so that loops over it are vectorised.
+Only the reduction of large angles has branches, so that loops over the other functions are vectorised.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LN2_LOW = 1.90821492927058770002e-10
 _LOG2_E = 1.4426950408889634
 _LOG2_E_FP32 = 1.44269502162933349609375  # FP32 0x3FB8AA3B, of exp_lp (docs/isa.md, Functions, board)
 
-_INTEGER = 6755399441055744.0  # 1.5 * 2**52: a sum with it has no room for a fraction
+_INTEGER = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to a whole number
 _INTEGER_BITS = 0x4338 << 48
 _BIAS = 1023
 
@@ -29,7 +29,7 @@ _BIAS = 1023
 def _power(y: float) -> tuple[float, float]:
     """(2**k, 2**r - 1) where k is the integer next to y and r = y - k; k stays in -300..300.
 
-    Error of the second: 2**-32 of it.
+    The relative error of 2**r - 1 is 2**-32.
     """
     y = 300.0 if y > 300.0 else y
     y = -300.0 if y < -300.0 else y
@@ -46,7 +46,7 @@ def _power(y: float) -> tuple[float, float]:
 
 
 def _exp_wide(x: float) -> float:
-    """e**x; e**-300 below and e**300 above what every format holds."""
+    """e**x, limited to e**-300 .. e**300, which is beyond the range of every format."""
     whole, part = _power(x * _LOG2_E)
     return whole + whole * part
 
@@ -62,8 +62,9 @@ _LN2_32 = 0.6931471824645996
 def _scaled_exp(shifted: float, r: float, low: float) -> float:
     """2**k * e**(r + low) in binary32, for abs(r) <= 0.35, abs(low) below half a unit of r, k in ``shifted``.
 
-    The errors of the sums add up to less than 1 ulp. The scale is put on in two steps: only the second one
-    can leave the normal range, so that a subnormal result is rounded once more, an infinite one is right.
+    The errors of the sums add up to less than 1 ulp. The scale is applied in two steps, of which only the
+    second can leave the normal range. So a subnormal result is rounded once more, and overflow gives
+    infinity.
     """
     p = 0.0013814462581649423
     p = add32(mul32(p, r), 0.008368780836462975)
@@ -115,7 +116,7 @@ _EXPONENT_OFFSET = 1024
 def _exponent_and_log(x: float) -> tuple[float, float]:
     """(k, ln(m)) with x = m * 2**k, m from sqrt(1/2) to sqrt(2), for a positive normal x.
 
-    ln(m) is the odd series of (m-1)/(m+1), to 2**-37 of it.
+    ln(m) is the odd series of (m-1)/(m+1), with a relative error of 2**-37.
     """
     bits = bits64(x)
     biased = s64(u64(s64(bits - _SQRT_HALF_BITS + (_EXPONENT_OFFSET << 52))) >> 52)
@@ -136,12 +137,12 @@ def _ln_positive(x: float) -> float:
 
 
 def _positive(x: float) -> float:
-    """x if it is above zero and finite, otherwise a number that has a logarithm."""
+    """Return x if it is above zero and finite, otherwise a number that has a logarithm."""
     return x if x > 0.0 and x < INFINITY else 1.0
 
 
 def _logarithm(x: float, value: float) -> float:
-    """``value`` where x has a logarithm, otherwise its limit."""
+    """Return ``value`` if x has a logarithm, otherwise the limit of the logarithm or NaN."""
     if x == _positive(x):
         return value
     if x == 0.0:
@@ -173,10 +174,10 @@ def sigmoid(x: float) -> float:
 
 
 def softplus(x: float) -> float:
-    """ln(1 + e**x); above 20 what rounds to x in every format (docs/isa.md, Functions, proposed)."""
+    """ln(1 + e**x); above 20 a value that rounds to x in every format (docs/isa.md, Functions, proposed)."""
     t = _exp_wide(x if x < 20.0 else 20.0)
     total = 1.0 + t
-    lost = t - (total - 1.0)  # what the sum leaves out; it matters while t is small, and total near 1
+    lost = t - (total - 1.0)  # the sum's rounding error; it matters while t is small and total near 1
     return _ln_positive(total) + (lost if t < 1.0 else 0.0) + ((20.0 if x < 20.0 else x) - 20.0)
 
 
@@ -186,7 +187,7 @@ def rsqrt(x: float) -> float:
 
 
 NEAR = 262144.0
-"""Angles below it are reduced in binary64: the multiple of pi next to them has at most 18 bits."""
+"""Angles below it are reduced in binary64, because the nearest multiple of pi has at most 18 bits."""
 _PI_HIGH = 3.1415926534682512  # 32 significant bits: its product with a number of 21 bits is exact
 _PI_LOW = 1.2154201013012384e-10
 _PER_PI = 0.3183098861837907
@@ -224,11 +225,10 @@ _TWO_OVER_PI = (0, 0, 0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599
 
 
 def _quarter_turns(x: float) -> tuple[int, float]:
-    """(quadrant, rest): abs(x) = (quadrant + rest) * pi/2, modulo 4 quadrants, rest in -0.5..0.5.
-
-    ``x`` has at most 24 significant bits and is at least 2**-26. Of the product of its significand with
-    2/pi only the bits below 4 matter: 96 bits of 2/pi from there on leave 94 bits after the point, whatever
-    the exponent (reduction of Payne and Hanek).
+    """(quadrant, rest): abs(x) = (quadrant + rest) * pi/2, modulo 4 quadrants, rest in -0.5..0.5. ``x`` has
+    at most 24 significant bits and is at least 2**-26. Its significand times 2/pi is needed modulo 4 only: 96
+    bits of 2/pi from there on leave 94 bits after the point, whatever the exponent (reduction of Payne and
+    Hanek).
     """
     exponent = ((bits64(x) >> 52) & 0x7FF) - 1023 - 23
     significand = ((bits64(x) & ((1 << 52) - 1)) | (1 << 52)) >> 29

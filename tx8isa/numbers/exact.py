@@ -1,6 +1,6 @@
-"""For which operands an elementary function has a value that binary floating point can hold.
+"""Tests of operands at which an elementary function has an exact value in binary floating point.
 
-Each function answers for a finite binary32 number in the domain; poles count as exact. A value that a format
+Each test takes a finite binary32 number in the function's domain; poles count as exact. A value that a format
 cannot hold becomes inexact when it is stored. (exp, ln, sin ... of an algebraic number other than the
 trivial one are transcendental: Lindemann.)
 """
@@ -28,7 +28,7 @@ def at_one(x: float) -> bool:
 
 
 def where_hundredth(x: float) -> bool:
-    """leakyrelu: below zero the multiples of a hundred."""
+    """leakyrelu: exact from zero on, and at multiples of a hundred below."""
     return x >= 0.0 or f32(0.01 * x) * 100.0 == x
 
 

@@ -1,7 +1,7 @@
 """Number formats of the chip: codes, widths, and exact conversion between bit patterns and reals.
 
-The codes are those of docs/isa.md, Formats (spec). The widening and narrowing functions are plain integer and
-binary64 code, so that the emulator compiles them unchanged: they are the definition of every rounding.
+The codes are those of docs/isa.md, Formats (spec). The widening and narrowing functions define every
+rounding. They are plain integer and binary64 code, which the emulator compiles unchanged.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Format(IntEnum):
 
     @classmethod
     def parse(cls, token: str) -> Format:
-        """The format spelt ``token``; FormatError names the allowed ones."""
+        """Return the format spelt ``token``; FormatError names the allowed ones."""
         try:
             return cls[token.upper()]
         except KeyError:
@@ -91,7 +91,7 @@ MANTISSA_BITS = (0, 0, 10, 7, 0, 23, 10)
 
 
 def holds(wide: Format, narrow: Format) -> bool:
-    """Returns True if every number of the float format ``narrow`` is a number of ``wide``."""
+    """Return True if every number of the float format ``narrow`` is a number of ``wide``."""
     return EXPONENT_BITS[wide] >= EXPONENT_BITS[narrow] and MANTISSA_BITS[wide] >= MANTISSA_BITS[narrow]
 
 
@@ -135,7 +135,7 @@ def widen(bits: int, exponent_bits: int, mantissa_bits: int) -> float:
 
 
 def rounds_up(mode: int, negative: int, lowest: int, rest: int, half: int, random: int) -> bool:
-    """Whether a magnitude is rounded away from zero.
+    """Return True if a magnitude is rounded away from zero.
 
     ``lowest`` is the last kept bit, ``rest`` the dropped bits as an integer, ``half`` the value of half a
     unit in the same scale, ``random`` a value in 0..2*half-1 used by the stochastic mode alone.
@@ -154,9 +154,9 @@ def rounds_up(mode: int, negative: int, lowest: int, rest: int, half: int, rando
 def narrow(x: float, exponent_bits: int, mantissa_bits: int, mode: int, random: int) -> int:
     """Pattern of ``x`` rounded once to a float format of ``1 + exponent_bits + mantissa_bits`` bits.
 
-    Subnormal results are kept; overflow gives infinity or the largest finite value as IEEE 754 says for the
-    mode (stochastic: infinity). NaN gives the canonical NaN. ``random``: 52 random bits for mode 4.
-    ``rounding.rounded`` does the same to arrays, to nearest even.
+    Subnormal results are kept. Overflow gives infinity or the largest finite value, as IEEE 754 requires for
+    the mode (stochastic: infinity). NaN gives the canonical NaN. ``random``: 52 random bits for mode 4.
+    ``rounding.rounded`` rounds arrays in the same way, to nearest even.
     """
     pattern = bits64(x)
     negative = (pattern >> 63) & 1
@@ -174,7 +174,7 @@ def narrow(x: float, exponent_bits: int, mantissa_bits: int, mode: int, random: 
         drop += 1 - target
         target = 1
     if drop > 54:
-        # Below a quarter of the smallest number: only "not zero" and the chance of mode 4 are left.
+        # Below a quarter of the smallest number: only "not zero" and the probability of mode 4 matter.
         significand = (significand >> min(drop - 54, 63)) | (1 if significand else 0)
         drop = 54
     kept = significand >> drop
@@ -197,10 +197,10 @@ def sum_error(a: float, b: float, total: float) -> float:
 
 
 def round_to_odd(x: float, error: float) -> float:
-    """``x`` moved to the odd neighbour when the exact result is ``x + error`` with a non-zero error.
+    """Move ``x`` to its odd neighbour when the exact result is ``x + error`` with a non-zero error.
 
-    ``x`` is the nearest binary64 and ``error`` has the sign of what it leaves out. An odd last bit keeps
-    "not exact" through one more rounding to a narrower format, in every mode.
+    ``x`` is the nearest binary64 and ``error`` has the sign of its rounding error. An odd last bit marks the
+    result as inexact, so that a second rounding to a narrower format is correct in every mode.
     """
     pattern = bits64(x)
     away = 1 if (error > 0.0) == (x > 0.0) else -1

@@ -1,8 +1,8 @@
-"""The places of numbers in the keyed orders of prime fields.
+"""Puts numbers in their natural order within the keyed orders of prime fields.
 
-An instruction whose operands are constants alone compares them as numbers, and elements must agree with it.
-So whole numbers, and others of few binary digits, are in their own order, around 0. They are spread over all
-places, as other elements are by their keys.
+An instruction on constants compares them as numbers, and comparisons of field elements must agree with it. So
+whole numbers, and others of few binary digits, keep their natural order, around 0. They are spread over all
+places, like other elements by their keys.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import numpy as np
 import numpy.typing as npt
 
 _ZERO_AT = (1 << 60, 4 << 60, 7 << 60)
-"""Where 0 stands in the keyed orders: from one eighth to seven of the elements come before it."""
+"""The place of 0 in the keyed orders: one eighth to seven eighths of the elements come before it."""
 _END = 2.0**63
-"""All places are below it."""
+"""Exclusive upper bound of the places."""
 _MOST_WHOLE = 1 << 16
-"""Whole numbers up to this are in their order."""
+"""Whole numbers up to this keep their natural order."""
 _UNIT, _MOST_UNITS = 2.0**-12, 1 << 17
-"""The last digit of numbers that are not whole, and how many of it they have at most."""
+"""The last digit of numbers that are not whole, and its largest multiple."""
 
 
 def place_numbers(
     own: npt.NDArray[np.float64], primes: npt.NDArray[np.float64], places: npt.NDArray[np.uint64]
 ) -> None:
-    """Put the numbers among canonical residues [primes, ...] at their places, each residue by itself.
+    """Assign places to the numbers among canonical residues [primes, ...], each residue separately.
 
-    Some residues of other elements look like numbers. They have the places of these; any order will do.
+    Residues of other elements that look like numbers get the places of these numbers; any order is valid.
     """
     per_prime = -1, *(1,) * (own.ndim - 1)
     moduli = primes.reshape(per_prime)

@@ -2,9 +2,9 @@
 
 The rules are those of docs/isa.md, Layouts (spec, checked against board spans). A blocked batch is
 ``full_blocks`` planes of HW x block elements followed by one plane of HW x tail elements; each batch
-starts on a 256-byte line. The module-level functions on ints hold the arithmetic. They use 64-bit
-integers, names of this module and nothing else, so that Numba compiles them unchanged and kernels and
-tools share one definition.
+starts on a 256-byte line. The module-level functions on ints hold the arithmetic. They use only 64-bit
+integers and names of this module, so that Numba compiles them unchanged and kernels and tools share one
+definition.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Layout(IntEnum):
 
     @classmethod
     def parse(cls, token: str) -> Layout:
-        """The layout spelt ``token``; LayoutError names the allowed ones."""
+        """Return the layout spelt ``token``; LayoutError names the allowed ones."""
         try:
             return cls[token.upper()]
         except KeyError:
@@ -130,7 +130,7 @@ class ChannelSplit:
 
 
 def channel_split(channels: int, fmt: Format) -> ChannelSplit:
-    """The cut of ``channels`` in the blocked layouts; LayoutError for formats without one."""
+    """Divide ``channels`` into planes of the blocked layouts; LayoutError for formats without any."""
     if fmt not in BLOCKED_FORMATS:
         allowed = " ".join(f.token for f in BLOCKED_FORMATS)
         raise LayoutError(
@@ -180,7 +180,7 @@ class Placement:
         return element_offset(self.hw, self.shape[-1], self.fmt.bits, batch, position, index[-1])
 
     def index_at(self, byte_offset: int) -> tuple[int, ...] | None:
-        """Index of the element that byte belongs to, None for padding; the first of the eight for BOOL."""
+        """Return the index of the element at a byte, None for padding; for BOOL the first of eight."""
         if not 0 <= byte_offset < self.total_bytes:
             raise LayoutError(f"byte offset {byte_offset}: expected 0..{self.total_bytes - 1} in {self}")
         if not self.layout.blocked:
@@ -194,7 +194,7 @@ class Placement:
         return (*_unravel(p, self.shape[:-1]), c)
 
     def _position_at(self, element: int) -> tuple[int, int]:
-        """Position and channel of the ``element``-th stored lane of a batch; beyond the volume p is hw."""
+        """Return position p and channel of a batch's ``element``-th stored lane; p is hw past the end."""
         split = self.split
         plane = self.hw * split.block
         b = element // plane
@@ -220,7 +220,7 @@ class Placement:
 
 
 def place(fmt: Format, shape: Sequence[int], layout: Layout) -> Placement:
-    """The placement of a tensor; LayoutError for a shape or format the layout cannot hold.
+    """Compute the placement of a tensor; LayoutError for a shape or format the layout cannot hold.
 
     A 0-dimensional tensor in a compact layout is placed as shape (1,). Cx needs rank 1 or more, NCx
     rank 2 or more.

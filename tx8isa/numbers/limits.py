@@ -1,7 +1,7 @@
-"""The largest numbers that the chip's instructions take, each once. Records are made of them; others compare.
+"""The largest values of the chip's instruction operands. Records use them, and other code compares with them.
 
-Those of tensors in memory (bytes of a line, channels of a plane) are in ``layouts.py``, and what differs
-between machines (bytes of the scratchpad, time-outs) is in the machine description.
+Constants of tensors in memory (bytes of a line, channels of a plane) are in ``layouts.py``. Values that
+differ between machines (bytes of the scratchpad, time-outs) are in the machine description.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Arrays to and from the bytes a tensor has in memory, in any layout.
+"""Converts arrays to and from memory images of tensors, in any layout.
 
-Elements travel in their storage dtype and keep every bit: nothing here converts or rounds. Chip and host
-are both little-endian.
+Elements keep their storage dtype and every bit; nothing is rounded. Chip and host are both little-endian.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ _STORAGE: dict[Format, np.dtype[Any]] = {
 
 
 def storage_dtype(fmt: Format) -> np.dtype[Any]:
-    """The dtype whose elements hold the bits of ``fmt``; TF32 is float32 whose low 13 bits are kept as found.
+    """Return the dtype whose elements hold the bits of ``fmt``; TF32 is float32, whose low 13 bits are kept.
 
-    BOOL is numpy's bool, one byte each; only its packed form is bits.
+    BOOL is numpy's bool, one byte an element; memory images hold one bit an element.
     """
     return _STORAGE[fmt]
 
 
 def pack(array: Array, fmt: Format, layout: Layout) -> Bytes:
-    """The memory image of ``array``: uint8, ``place(...).total_bytes`` long, padding and gaps zero.
+    """Return the memory image of ``array``: uint8, ``place(...).total_bytes`` long, padding and gaps zero.
 
     LayoutError when the dtype is not ``storage_dtype(fmt)`` or the shape cannot be placed.
     """
@@ -68,7 +67,7 @@ def pack(array: Array, fmt: Format, layout: Layout) -> Bytes:
 
 
 def unpack(data: Bytes, fmt: Format, shape: Sequence[int], layout: Layout) -> Array:
-    """The tensor whose memory image is ``data``, in ``storage_dtype(fmt)``; padding lanes are not looked at.
+    """Return the tensor whose memory image is ``data``, in ``storage_dtype(fmt)``; padding lanes are ignored.
 
     ``data`` is a one-dimensional uint8 array of exactly ``place(...).total_bytes``; LayoutError otherwise.
     The result owns its memory.
@@ -94,12 +93,12 @@ def unpack(data: Bytes, fmt: Format, shape: Sequence[int], layout: Layout) -> Ar
 
 
 def _as_bits(array: Array) -> Array:
-    """The elements as unsigned integers of their size: numpy copies those faster than bfloat16."""
+    """View the elements as unsigned integers of their size, which numpy copies faster than bfloat16."""
     return array.view(np.dtype(f"u{array.dtype.itemsize}"))
 
 
 def _planes(placement: Placement, data: Bytes, rows: Array) -> list[tuple[Array, Array]]:
-    """Pairs of equal-shaped views (stored, logical): the whole blocks, then the remaining channels.
+    """Yield pairs of equal-shaped views (stored, logical): the whole blocks, then the remaining channels.
 
     ``data`` is the memory image, ``rows`` the logical elements as [batches, hw, channels].
     """

@@ -1,14 +1,14 @@
-"""Arithmetic in prime fields in place of floats: what proofs of programs compute with (docs/proving.md).
+"""Arithmetic in prime fields in place of floats, for proofs of programs (docs/proving.md).
 
-An element is one residue for each of ``PRIMES``. Where exponentials occur it has one more for each prime of
-the order of its squares, so that ``exp(a + b) = exp(a) * exp(b)`` holds: the power of a generator has its
-exponent there. There exponentials are 1, which has the same law, so exponentials of sums of exponentials
-are as good. Residues are binary64 numbers of at most half the prime: products and sums of ``MOST_TERMS``
-of them are exact, in any order. Arrays of elements have the residues as their first axis.
+An element has one residue for each of ``PRIMES``. With exponentials it has a second one for each p, modulo
+the prime order q of the squares modulo p. ``exp`` modulo p is a power of a generator whose exponent is the
+residue modulo q, so ``exp(a + b) = exp(a) * exp(b)`` holds. Modulo q ``exp`` is 1, which obeys the same law;
+so it may be nested. Residues are binary64 numbers of at most half the prime in magnitude; sums of
+``MOST_TERMS`` products are exact, in any order. Arrays of elements have the residues as their first axis.
 
-Infinities stay infinities: they start maxima and hide what a mask excludes. NaN is an element of which
-nothing is known. What has no algebra is a keyed hash of its operands. A maximum is the operand that comes
-later in a keyed order, so it is associative, commutative and idempotent.
+Infinities stay infinities: they initialise maxima and hide masked elements. NaN is an unknown element.
+Functions without algebraic laws are keyed hashes of their operands. A maximum is the operand that comes later
+in a keyed order, so it is associative, commutative and idempotent.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ So 2, 3, 5, 7 and 11 are squares for p and q, and the root of the square of a pr
 _HALVES = tuple(prime // 2 for prime in PRIMES)
 """The primes q."""
 MOST_TERMS = 2048
-"""Products of two residues that add up exactly in binary64."""
+"""Number of products of two residues whose sum is exact in binary64."""
 _PIECE = 1 << 14
-"""Elements that are reduced at a time: they stay in the caches of the host."""
+"""Elements that are reduced at a time, so that they stay in the caches of the host."""
 RELATIONS: dict[str, Callable[[Words, Words], npt.NDArray[np.bool_]]] = {
     "eq": np.equal,
     "ne": np.not_equal,
@@ -56,7 +56,7 @@ RELATIONS: dict[str, Callable[[Words, Words], npt.NDArray[np.bool_]]] = {
 
 @cache
 def _powers(prime: int, generator: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """The powers 0 .. p - 2 of a generator, and the exponent of each residue 1 .. p - 1."""
+    """Return the powers 0 .. p - 2 of a generator, and the exponent of each residue 1 .. p - 1."""
     powers = np.ones(prime - 1, np.int64)
     known = 1
     while known < prime - 1:
@@ -76,7 +76,7 @@ class PrimeField:
         self.primes = len(PRIMES)
         moduli = (*PRIMES, *_HALVES) if exponentials else PRIMES
         self.moduli = np.array(moduli, np.float64)
-        """The prime of each residue; those of exponents last."""
+        """The prime of each residue; the primes of exponents are last."""
         self._tables: dict[Format, Elements] = {}
 
     @property
@@ -89,7 +89,7 @@ class PrimeField:
     # -- algebra ------------------------------------------------------------------------------------------
 
     def reduced(self, x: Elements) -> Elements:
-        """Whole numbers below 2**53 as residues of about half the prime; infinities and NaN stay."""
+        """Reduce whole numbers below 2**53 to residues of about half the prime; infinities and NaN stay."""
         whole = np.asarray(x).reshape(self.residues, -1)
         found = np.empty(whole.shape)
         finite, multiple = True, np.empty(min(whole.shape[1], _PIECE))
@@ -108,7 +108,7 @@ class PrimeField:
         return found.reshape(x.shape)
 
     def canonical(self, x: Elements) -> Elements:
-        """The one residue of at most half the prime that stands for an element."""
+        """Reduce an element to its unique residues of at most half the prime in magnitude."""
         found, half = self.reduced(x), (self._moduli(x) - 1) / 2
         above, below = found > half, found < -half
         if above.any() or below.any():
@@ -127,7 +127,7 @@ class PrimeField:
             return self.reduced(a - b)
 
     def multiply(self, a: Elements, b: Elements) -> Elements:
-        """Products; that of an infinity is this infinity."""
+        """Multiply elements; a product with an infinity is this infinity."""
         with np.errstate(invalid="ignore"):
             product = self.reduced(a * b)
         if not _all_finite(product):
@@ -135,7 +135,7 @@ class PrimeField:
         return product
 
     def product(self, a: Elements, b: Elements) -> Elements:
-        """Products of matrices [residues, ..., m, k] and [residues, ..., k, n]."""
+        """Multiply matrices [residues, ..., m, k] and [residues, ..., k, n]."""
         total: Elements | None = None
         for first in range(0, a.shape[-1], MOST_TERMS):
             end = first + MOST_TERMS
@@ -147,12 +147,12 @@ class PrimeField:
         return total
 
     def sum(self, x: Elements, axes: Sequence[int]) -> Elements:
-        """Sums over axes, which stay with extent 1; axis 0 is the first after that of the residues."""
+        """Sum over axes, which stay with extent 1; axis 0 is the first one after the axis of residues."""
         with np.errstate(invalid="ignore"):
             return self.reduced(x.sum(axis=tuple(axis + 1 for axis in axes), keepdims=True))
 
     def inverse(self, x: Elements) -> Elements:
-        """1 / x; that of 0 is an infinity, and that of an infinity 0."""
+        """Return 1 / x; the inverse of 0 is an infinity, that of an infinity 0."""
         found = self.canonical(x)
         for at, (prime, generator) in enumerate(self._fields()):
             powers, exponents = _powers(prime, generator)
@@ -162,12 +162,12 @@ class PrimeField:
         return self.reduced(found)
 
     def _fields(self) -> list[tuple[int, int]]:
-        """The prime and a generator of each residue."""
+        """Yield the prime and a generator of each residue."""
         primes = (*PRIMES, *_HALVES)[: self.residues]
         return [(prime, _generator(prime)) for prime in primes]
 
     def exp(self, x: Elements) -> Elements:
-        """An exponential: a power of a generator, with 1 as its exponent. In a field without them a hash."""
+        """Exponentiate: a power of a generator, 1 modulo q; a hash in a field without exponents."""
         if self.residues == self.primes:
             return self.hashed("exp", x)
         found = np.ones_like(x)
@@ -182,7 +182,7 @@ class PrimeField:
         return found
 
     def sqrt(self, x: Elements) -> Elements:
-        """A power whose square is the element or its opposite; it is multiplicative, as roots are."""
+        """Return a power whose square is the element or its negative; multiplicative, like square roots."""
         found = self.canonical(x)
         for at, (prime, generator) in enumerate(self._fields()):
             powers, exponents = _powers(prime, generator)
@@ -191,17 +191,17 @@ class PrimeField:
             found[at] = np.where(residues == 0, 0.0, np.where(np.isfinite(found[at]), root, found[at]))
         return self.reduced(found)
 
-    # -- what has no algebra ------------------------------------------------------------------------------
+    # -- functions without algebraic laws -----------------------------------------------------------------
 
     @staticmethod
     def _whole(x: Elements) -> npt.NDArray[np.int64]:
-        """Residues as integers; infinities as numbers that no residue is."""
+        """Convert residues to integers, infinities to numbers outside the residues."""
         if _all_finite(x):
             return x.astype(np.int64)
         return np.nan_to_num(x, nan=2.0**40, posinf=2.0**41, neginf=-(2.0**41)).astype(np.int64)
 
     def _mixed(self, name: str, *operands: Elements) -> Words:
-        """64 bits that depend on a name, the seed and all operands."""
+        """Mix a name, the seed and all operands into 64 bits."""
         word = np.uint64(zlib.crc32(name.encode()) | self.seed << 32 & 0xFFFFFFFFFFFFFFFF)
         found: Words = np.asarray(word)
         with np.errstate(over="ignore"):
@@ -210,7 +210,7 @@ class PrimeField:
         return found
 
     def hashed(self, name: str, x: Elements) -> Elements:
-        """A keyed hash of elements, residue by residue, never 0; unknown exponents stay unknown."""
+        """Hash elements with the key, residue by residue, never to 0; unknown exponents stay unknown."""
         return np.where(np.isnan(x), np.nan, self._hashed(name, self.canonical(x), self.moduli))
 
     def _hashed(self, name: str, own: Elements, moduli: Elements) -> Elements:
@@ -220,14 +220,14 @@ class PrimeField:
         return np.where(found > (modulus - 1) / 2, found - modulus, found)
 
     def whole(self, x: Elements) -> Elements:
-        """An element as an integer: a hash into a small part of the residues, whose elements stay."""
+        """Convert an element to an integer: a hash into a small set of residues; members of the set stay."""
         most = np.floor(self._moduli(x) / 64)
         own = self.canonical(x)
         inside = self.hashed("whole", own)
         return np.where((np.abs(own) <= most) | np.isinf(own), own, inside - most * np.rint(inside / most))
 
     def order(self, x: Elements) -> Words:
-        """The places of elements in the keyed order [primes, ...]: numbers in theirs, infinities at ends."""
+        """Return places in the keyed order [primes, ...]: numbers in natural order, infinities at ends."""
         own = self.canonical(x)[: self.primes]
         mixed = self._mixed("order", own)
         mixed >>= np.uint64(1)
@@ -239,19 +239,19 @@ class PrimeField:
         return mixed
 
     def larger(self, a: Elements, b: Elements, sign: int = 1) -> Elements:
-        """The operand that comes later in the keyed order, with ``sign`` -1 the earlier one."""
+        """Return the operand that is later in the keyed order, with ``sign`` -1 the earlier one."""
         first = self.order(a) >= self.order(b) if sign > 0 else self.order(a) <= self.order(b)
         return _unknown_where(np.isnan(a) | np.isnan(b), np.where(self._in_all(first), a, b))
 
     def extreme(self, x: Elements, axis: int, sign: int = 1) -> Elements:
-        """The element along an axis that comes last in the keyed order, or first; the axis has extent 1."""
+        """Return the last element along an axis in the keyed order, or the first; the axis keeps extent 1."""
         order = self.order(x)
         place = order.argmax(axis) if sign > 0 else order.argmin(axis)
         found = np.take_along_axis(x, np.expand_dims(self._in_all(place), axis), axis)
         return _unknown_where(np.asarray(np.isnan(x).any(axis, keepdims=True)), found)
 
     def holds(self, name: str, a: Elements, b: Elements) -> Elements:
-        """A relation by the keyed order: 1 where it holds, else 0."""
+        """Evaluate a relation by the keyed order: 1 where it holds, else 0."""
         first, second = self.order(a), self.order(b)
         found = self._in_all(RELATIONS[name](first, second)).astype(np.float64)
         return _unknown_where(np.isnan(a) | np.isnan(b), found)
@@ -261,11 +261,11 @@ class PrimeField:
         return self._in_all(self.canonical(x)[: self.primes] != 0)
 
     def _in_all(self, of_primes: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """What holds for the primes, for all residues: exponents go with the prime that they belong to."""
+        """Extend values by prime to all residues; the residue of an exponent copies its prime's value."""
         return of_primes if self.residues == self.primes else np.concatenate([of_primes, of_primes])
 
     def keys(self, x: Elements) -> Words:
-        """A word for each element, from its residues by the primes."""
+        """Return a word for each element, made of its residues by the primes."""
         found = np.zeros(x.shape[1:], np.uint64)
         for residue in self.canonical(x)[: self.primes]:
             found = _spread(found ^ self._whole(residue).astype(np.uint64))
@@ -274,14 +274,14 @@ class PrimeField:
     # -- numbers ------------------------------------------------------------------------------------------
 
     def of_numbers(self, values: npt.NDArray[np.float64]) -> Elements:
-        """Numbers as elements, exactly."""
+        """Convert numbers to elements, exactly."""
         flat = np.asarray(values, np.float64)
         return self._of_fractions(*_exactly(flat), flat)
 
     def of_scalars(self, values: npt.NDArray[np.float64], fmt: Format) -> Elements:
-        """Numbers that instructions hold, as elements: each is the simplest fraction beside it, or its root.
+        """Convert immediate numbers to elements: the simplest fraction near each, or the root of one.
 
-        A number of ``compute`` means the same in FP32. The largest numbers of a format stand for infinities.
+        A number of ``compute`` means the same in FP32. The largest numbers of a format count as infinities.
         """
         flat = np.where(np.abs(values) >= _largest(fmt), np.copysign(np.inf, values), values)
         bits = MANTISSA_BITS[fmt], MANTISSA_BITS[self.compute]
@@ -290,11 +290,11 @@ class PrimeField:
         return found if fmt is not Format.FP32 else self._with_roots(found, flat, are_simple(*fraction[:2]))
 
     def of_stored(self, values: npt.NDArray[Any], fmt: Format) -> Elements:
-        """Numbers in memory, in a float format that has them, as elements."""
+        """Convert numbers in memory, exact in a float format, to elements."""
         return self.of_patterns(rounded(values, fmt).view(f"u{fmt.bits // 8}"), fmt)
 
     def of_patterns(self, patterns: npt.NDArray[Any], fmt: Format) -> Elements:
-        """Stored numbers as elements, exactly; in FP32 a simple fraction or root beside one is meant."""
+        """Convert stored numbers to elements; FP32 numbers near a simple fraction or root become it."""
         if fmt.bits > 16:
             different, places = np.unique(patterns.astype(np.int64), return_inverse=True)
             return self._meant(stored_numbers(different, fmt), fmt).take(places.reshape(patterns.shape), 1)
@@ -313,7 +313,7 @@ class PrimeField:
         return self._with_roots(self._of_fractions(above, below, power, values), values, simple)
 
     def _with_roots(self, found: Elements, values: Elements, simple: npt.NDArray[np.bool_]) -> Elements:
-        """Elements of numbers, with roots of fractions for those that are not ``simple`` themselves."""
+        """Convert numbers to elements; numbers that are not ``simple`` become nearby roots of fractions."""
         above, below, power, stands = simple_roots(np.where(np.isfinite(values) & ~simple, values, 0.0))
         if stands.any():
             squares = self._of_fractions(above, below, power, np.ones_like(values))
@@ -321,7 +321,7 @@ class PrimeField:
         return found
 
     def _of_fractions(self, above: Integers, below: Integers, power: Integers, numbers: Elements) -> Elements:
-        """``above / below * 2**power`` as elements; infinities and NaN of ``numbers`` stay."""
+        """Convert ``above / below * 2**power`` to elements; infinities and NaN of ``numbers`` stay."""
         found = np.zeros((self.residues, *numbers.shape))
         for at, (prime, generator) in enumerate(self._fields()):
             powers, exponents = _powers(prime, generator)
@@ -331,7 +331,7 @@ class PrimeField:
         return np.where(np.isfinite(numbers), self.reduced(found), numbers)
 
     def random(self, name: str, shape: tuple[int, ...]) -> Elements:
-        """Random elements, which depend on a name and the seed."""
+        """Draw random elements, which depend on a name and the seed."""
         key = zlib.crc32(name.encode()) | self.seed << 32
         with np.errstate(over="ignore"):
             words = _spread(
@@ -345,26 +345,26 @@ class PrimeField:
 
 
 def _exactly(values: Elements) -> tuple[Integers, Integers, Integers]:
-    """Numbers as whole numbers over 1, times powers of two."""
+    """Split numbers into (whole number, 1, power of two)."""
     significand, exponent = np.frexp(np.where(np.isfinite(values), values, 0.0))
     whole = np.ldexp(significand, 53).astype(np.int64)
     return whole, np.ones_like(whole), exponent.astype(np.int64) - 53
 
 
 def _unknown_where(unknown: npt.NDArray[np.bool_], x: Elements) -> Elements:
-    """Unknown elements (NaN) wherever an operand is unknown."""
+    """Make elements unknown (NaN) wherever an operand is unknown."""
     return np.where(unknown, np.nan, x) if unknown.any() else x
 
 
 def _all_finite(x: Elements) -> bool:
-    """True if there is neither an infinity nor a NaN; sums of residues are finite."""
+    """Return True if there is neither an infinity nor a NaN; a sum of finite residues is finite."""
     with np.errstate(invalid="ignore"):
         return bool(np.isfinite(x.sum()))
 
 
 @cache
 def _generator(prime: int) -> int:
-    """The smallest generator of the residues of a prime."""
+    """Return the smallest generator of the residues of a prime."""
     rest, factors, factor = prime - 1, set[int](), 2
     while factor * factor <= rest:
         while rest % factor == 0:
@@ -376,13 +376,13 @@ def _generator(prime: int) -> int:
 
 
 def _largest(fmt: Format) -> float:
-    """The largest finite number of a float format."""
+    """Return the largest finite number of a float format."""
     bias = 2 ** (EXPONENT_BITS[fmt] - 1) - 1
     return float((2.0 - 2.0 ** -MANTISSA_BITS[fmt]) * 2.0**bias)
 
 
 def _spread(words: Words) -> Words:
-    """A bijection of 64-bit words that mixes all bits: splitmix64."""
+    """Mix all bits of 64-bit words by a bijection: splitmix64."""
     x = np.asarray(words + np.uint64(0x9E3779B97F4A7C15))
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         x ^= x >> np.uint64(shift)
@@ -392,7 +392,7 @@ def _spread(words: Words) -> Words:
 
 
 def stored_numbers(patterns: Integers, fmt: Format) -> Elements:
-    """The numbers that unsigned patterns mean; the low bits that TF32 does not use are ignored."""
+    """Convert unsigned patterns to numbers; the low bits that TF32 does not use are ignored."""
     if fmt is Format.BF16:
         patterns, fmt = patterns << 16, Format.FP32
     used = patterns & -(1 << 13) if fmt is Format.TF32 else patterns

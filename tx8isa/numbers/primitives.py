@@ -1,9 +1,9 @@
 """The vocabulary in which instruction bodies are written.
 
-Each function here has one meaning and two executions: this plain-Python one, which is the definition, and
-a machine-code one that the emulator substitutes by name when it compiles a body. Integers are Python ints
-here and 64-bit machine words there; a body keeps every value inside 64 bits by calling ``u64`` or ``s64``.
-Floats are IEEE binary64 in both; nothing contracts or reorders them, so the bits agree.
+Each function has two implementations: the plain Python one here, which is the definition, and a machine-code
+one that the emulator substitutes by name when it compiles a body. Integers are Python ints here and 64-bit
+machine words there; a body keeps every value inside 64 bits by calling ``u64`` or ``s64``. Floats are IEEE
+binary64 in both, without contraction or reordering, so the bits agree.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def fma64(a: float, b: float, c: float) -> float:
     """Fused multiply-add: ``a*b + c`` rounded once, nearest even; NaN results are ``math.nan``."""
     plain = a * b + c
     if math.isfinite(a) and math.isfinite(b) and not math.isfinite(c):
-        return c if c == c else math.nan  # the rounded product may be an infinity that the exact one is not
+        return c if c == c else math.nan  # the rounded product may overflow where the exact one does not
     if not (math.isfinite(a) and math.isfinite(b)):
         return plain if plain == plain else math.nan
     (p, q), (r, s), (t, u) = a.as_integer_ratio(), b.as_integer_ratio(), c.as_integer_ratio()
@@ -132,7 +132,7 @@ def f32(x: float) -> float:
 
 
 def add32(a: float, b: float) -> float:
-    """Binary32 sum of two binary32 numbers, all held by binary64; which NaN a NaN result is stays open."""
+    """Binary32 sum of two binary32 numbers, all held by binary64; the payload of a NaN is unspecified."""
     return f32(a + b)
 
 

@@ -1,7 +1,7 @@
-"""Arrays rounded to the float formats: what ``formats.narrow`` does to one number, in NumPy.
+"""Rounds arrays to the float formats in NumPy, as ``formats.narrow`` rounds one number.
 
-This is for data that a compiler prepares. The emulator's kernels round with ``narrow`` itself, which is the
-definition; a test compares the two.
+The compiler rounds constants with it. The emulator's kernels use ``narrow``, the definition; a test compares
+both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DROPPED_TF32 = 13
 
 
 def rounded(values: Array, fmt: Format) -> Array:
-    """Numbers in binary64 rounded once to a float format, nearest even, in its ``storage_dtype``.
+    """Round binary64 numbers once to a float format, nearest even, in its ``storage_dtype``.
 
     Overflow gives infinity. In TF32 the low 13 bits are 0, and NaN is the canonical one.
     """
@@ -35,9 +35,9 @@ def rounded(values: Array, fmt: Format) -> Array:
 
 
 def _to_odd(wide: Array) -> Array:
-    """Binary64 rounded to binary32 so that a second rounding, to a shorter format, gives what one would.
+    """Round binary64 to binary32 so that a second rounding, to a shorter format, equals a single one.
 
-    A number that is not exact gets an odd last bit: it is never mistaken for the middle of two shorter ones.
+    An inexact number gets an odd last bit, so that it is never a tie between two shorter numbers.
     """
     single = wide.astype(np.float32)
     single = np.where(np.abs(single) > np.abs(wide), np.nextafter(single, np.float32(0)), single)

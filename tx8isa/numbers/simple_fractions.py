@@ -1,4 +1,4 @@
-"""The simplest fraction that rounds to a number, or its root: what a constant was before it was rounded."""
+"""Finds the simplest fraction, or root of one, that rounds to a number: the constant before rounding."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 _STEPS = 12
-"""Most terms of a continued fraction."""
+"""Maximum number of terms of a continued fraction."""
 _MOST = 2.0**31
-"""Numerators and denominators are below this."""
+"""Exclusive bound of numerators and denominators."""
 _SIMPLE = 1 << 10
-"""Odd parts of numerator and denominator of a simple fraction have a product below this."""
+"""Exclusive bound of the product of the odd parts of a simple fraction's numerator and denominator."""
 _SHORT = 18
-"""Bits of numbers that stand for themselves."""
+"""Numbers of so few bits are taken literally."""
 
 
 def simple_fractions(values: Floats, mantissa_bits: int | Integers) -> tuple[Integers, Integers, Integers]:
-    """The fractions with the smallest denominators beside values: numerators, denominators, powers of two.
+    """Find fractions with the smallest denominators near values: numerators, denominators, powers of two.
 
-    They are less than the distance of two numbers of a format away, whose significand has ``mantissa_bits``
-    stored bits: programs use both numbers around 1/n, so that their sum is right. A whole number and a power
-    of two are themselves; so is a value without such a fraction. Whole numbers are below 2**53.
+    A fraction differs from its value by less than the spacing of a format with ``mantissa_bits`` stored bits,
+    because programs use both neighbours of 1/n so that their sum is right. Whole numbers, powers of two and
+    values without such a fraction stay as they are. Whole numbers are below 2**53.
     """
     magnitude = np.abs(values)
     above, below = _within(magnitude, _step(magnitude, mantissa_bits))
@@ -39,25 +39,25 @@ def simple_fractions(values: Floats, mantissa_bits: int | Integers) -> tuple[Int
 
 
 def held_fractions(values: Floats, held: int, rounded: int) -> tuple[Integers, Integers, Integers]:
-    """The simplest fractions beside values that were perhaps rounded before an instruction held them.
+    """Find the simplest fractions near values that another format may have rounded first.
 
-    ``held`` and ``rounded`` are the stored bits of the significands of both formats.
+    ``held`` and ``rounded`` are the stored significand bits of the values' format and of the other one.
     """
     return simple_fractions(values, np.where(are_short(values, rounded + 1), min(held, rounded), held))
 
 
 def _step(magnitude: Floats, mantissa_bits: int | Integers) -> Floats:
-    """The distance to the next numbers of the format, a little less so that bounds round inside."""
+    """Return the spacing of the format at a magnitude, slightly reduced so that bounds round inwards."""
     exponent = np.frexp(magnitude)[1] - 1
     step: Floats = np.ldexp(0.998, exponent - mantissa_bits)
     return step
 
 
 def simple_roots(values: Floats) -> tuple[Integers, Integers, Integers, npt.NDArray[np.bool_]]:
-    """Roots of simple fractions beside numbers of FP32: numerators, denominators, even powers of two.
+    """Find roots of simple fractions near FP32 numbers: numerators, denominators, even powers of two.
 
-    The last array says which values stand for such a root. Those of few digits never do, so chance makes one
-    of a thousand others a root.
+    The last array marks the values that are such a root. Values of few digits never are; of random other
+    values about one in a thousand is taken for a root.
     """
     significand, exponent = np.frexp(np.abs(values))
     square = significand * significand
@@ -68,19 +68,19 @@ def simple_roots(values: Floats) -> tuple[Integers, Integers, Integers, npt.NDAr
 
 
 def are_short(values: Floats, bits: int = _SHORT) -> npt.NDArray[np.bool_]:
-    """True if numbers have so few digits that they stand for themselves, or at most ``bits``."""
+    """Return True for numbers of at most ``bits`` bits, by default so few that they are taken literally."""
     significand = np.ldexp(np.frexp(values)[0], bits)
     return np.asarray(significand == np.rint(significand))
 
 
 def are_simple(above: Integers, below: Integers) -> npt.NDArray[np.bool_]:
-    """True if fractions have few digits, apart from powers of two."""
+    """Return True for fractions with few digits, not counting powers of two."""
     odd = (above // np.maximum(above & -above, 1)) * (below // np.maximum(below & -below, 1))
     return np.asarray((odd > 0) & (odd < _SIMPLE))
 
 
 def _within(magnitude: Floats, step: Floats) -> tuple[Floats, Floats]:
-    """The simplest fractions less than a step from magnitudes, by continued fractions; 0, 0 without one."""
+    """Find the simplest fractions within a step of magnitudes, by continued fractions; 0, 0 if none."""
     low, high = magnitude - step, magnitude + step
     before, last = (np.zeros_like(low), np.ones_like(low)), (np.ones_like(low), np.zeros_like(low))
     found = np.zeros_like(low), np.zeros_like(low)

@@ -1,4 +1,4 @@
-"""The record of an engine instruction: operands, encoding, rules, and the shapes a meaning can have.
+"""The record of an engine instruction: operands, encoding, rules, and the kinds of meanings.
 
-The instructions themselves are in ``insns``; the table that collects them is in ``table``.
+The records themselves are in ``insns``; ``table`` collects them.
 """

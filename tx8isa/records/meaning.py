@@ -1,7 +1,7 @@
-"""The shapes a meaning can have. The emulator has a family of kernels for each; a record has the small body.
+"""The kinds of meanings. The emulator has a family of kernels for each; a record supplies the small body.
 
-Bodies see operand elements already widened to binary64 and return binary64; the kernel rounds once to the
-format. Bodies are plain Python over ``primitives`` and ``elementary``.
+Bodies get operand elements widened to binary64 and return binary64; the kernel rounds once to the format.
+Bodies are plain Python over ``primitives`` and ``elementary``.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ class Elementwise:
     body: Callable[..., float]
     form: Form
     error: Callable[[float, float, float], float] | None = None
-    """Sign-correct error of the binary64 ``body`` result: what rounding modes other than nearest need."""
+    """Error of the binary64 ``body`` result with the right sign, for rounding modes other than nearest."""
     single: bool = False
-    """The body may be evaluated in binary32: same result after the one rounding. TF32 is excepted: below its
-    normal range its products have more bits than binary32 keeps there."""
+    """The body may be evaluated in binary32, with the same result after the one rounding. Not for TF32, whose
+    subnormal products have more bits than binary32 keeps there."""
     usual: Callable[[float], float] | None = None
     """A branch-free form of a body of one element, for NaN and operands below ``seldom`` in magnitude."""
     seldom: float = 0.0
     binary32: bool = False
     """The results of the body are binary32 numbers."""
     exact: Callable[[float], bool] | None = None
-    """Says if the result of a body of one element is the true value, or a pole; None: it always is."""
+    """Tests whether the result of a body of one element is exact, or a pole; None if it always is."""
     down: Callable[[float, float], float] | None = None
-    """The body in mode ``rdn``, where exact zero sums have another sign; None: it is ``body``."""
+    """The body in mode ``rdn``, where exact zero sums have another sign; None for ``body`` itself."""
 
     def body_in(self, mode: int) -> Callable[..., float]:
         """The body in one rounding mode."""
@@ -71,9 +71,9 @@ class Reduction:
     """(accumulator, number of elements) -> binary64 value that is rounded once to the format; None: the
     accumulator is."""
     error: Callable[[float, float, float], float] | None = None
-    """(accumulator, element, binary64 step) -> what the step leaves out; None: nothing."""
+    """(accumulator, element, binary64 step) -> rounding error of the step; None if it is exact."""
     exact: Callable[[float, float], bool] | None = None
-    """Says if ``finish`` is exact for finite operands; None: always."""
+    """Tests whether ``finish`` is exact for finite operands; None if it always is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Pool:
     outside: bool
     """Positions outside the input take part as zeros (avg and sum); otherwise they are ignored."""
     indexed: bool = False
-    """A second result says at which place ky * Kx + kx of its window each value was found."""
+    """A second result holds the place ky * Kx + kx of each value in its window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,8 @@ class Unpool:
     """The values of an aligned tensor written back to the windows they came from (docs/isa.md, Unpool)."""
 
     spread: Reduction | None
-    """How the values of windows that overlap at a position are combined, in scan order; None: each value goes
-    to one place of its window, given by an index tensor, and later values replace earlier ones."""
+    """Combines the values of windows that overlap at a position, in scan order. None: an index tensor gives
+    each value one place of its window, and later values replace earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class Convolution:
 
 
 class Action(Enum):
-    """The effect of an instruction that moves no data."""
+    """The effect of an instruction without a kernel of its own."""
 
     WAIT = "wait"
     BARRIER = "barrier"
@@ -203,16 +203,16 @@ class Action(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """Handled where the tile's order is kept, not by a kernel."""
+    """An instruction that keeps or waits for the tile's order; it has no kernel."""
 
     action: Action
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """``dst[i]`` says whether ``holds(src0[i][, src1[...]])``: 1.0 or 0.0 in the operands' format, or a bit.
+    """``dst[i]`` is ``holds(src0[i][, src1[...]])`` as 1.0 or 0.0 in the operands' format, or as a bit.
 
-    ``holds`` gives the same answer in binary32, and calls no function.
+    ``holds`` gives the same result in binary32, and calls no function.
     """
 
     holds: Callable[..., bool]
@@ -284,9 +284,9 @@ class Uniform:
     """Random numbers of 16 generators with two 64-bit words each; element i comes from generator i mod 16."""
 
     draw: Callable[[int, int], int]
-    """The 64 random bits that a generator with these words gives."""
+    """Draws 64 random bits from a generator with these two words."""
     following: Callable[[int, int], int]
-    """Its next second word; the next first word is the second one."""
+    """Computes the generator's next second word; its next first word is the present second one."""
 
 
 @dataclass(frozen=True, slots=True)

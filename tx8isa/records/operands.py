@@ -150,10 +150,10 @@ def linear(bits: int, n: int) -> int:
 def results_apart(
     bits: str | int, n: str | int, bits1: str | int, n1: str | int, bits2: str | int, n2: str | int
 ) -> tuple[Rule, ...]:
-    """Rules of an instruction with the results ``dst``, ``dst1`` and ``dst2``: they must not overlap.
+    """Make the rules that the results ``dst``, ``dst1`` and ``dst2`` must not overlap.
 
-    Each has its bits per element and its number of elements. Which of overlapping results stays is unknown,
-    so that such instructions are refused (proposed).
+    Each result has its bits per element and its number of elements. Overlapping results are refused, because
+    no source says which of them stays (proposed).
     """
     first, second, third = ("dst", bits, n), ("dst1", bits1, n1), ("dst2", bits2, n2)
     return tuple(rule(*a, *b)(_apart) for a, b in ((first, second), (first, third), (second, third)))

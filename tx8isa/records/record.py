@@ -17,7 +17,7 @@ from tx8isa.numbers.limits import LANE_BITS
 
 
 class Engine(IntEnum):
-    """Units an instruction goes to, with the codes of ``inter_type`` (docs/isa.md, Packet fields, spec)."""
+    """Engines, with their codes in ``inter_type`` (docs/isa.md, Packet fields, spec)."""
 
     CT = 0
     NE = 1
@@ -30,7 +30,7 @@ class Engine(IntEnum):
 
 
 class Work(Enum):
-    """Kinds of work on an element that the vector engine may do at different speeds (``tx8isa/cost``)."""
+    """Kinds of elementwise work, each with its own speed of the vector engine (``tx8isa/cost``)."""
 
     ARITHMETIC = "arithmetic"
     DIVISION = "division"
@@ -43,9 +43,9 @@ class Work(Enum):
 class Extent:
     """The bytes that an address operand touches, counted from its base.
 
-    ``length`` is a plain integer function; ``arguments`` name what it gets: an operand (``"n"``), one lane of
-    a packed operand (``"shape.c"``), the storage bits of the instruction's format (``"@format"``) or of the
-    format in another operand (``"@out_format"``), or a constant. A length of 0 means not touched.
+    ``length`` is a plain integer function. Each of ``arguments`` is an operand (``"n"``), one lane of a
+    packed operand (``"shape.c"``), the storage bits of the instruction's format (``"@format"``) or of the
+    format in another operand (``"@out_format"``), or a constant. A length of 0 means that nothing is touched.
     """
 
     length: Callable[..., int]
@@ -74,7 +74,7 @@ class Operand:
     """The packet field it fills (docs/isa.md, Packet fields)."""
     words: int
     width: int
-    """Bits a value may occupy; anything above is unclaimed."""
+    """Bits a value may occupy; higher bits are unclaimed."""
     low: int
     high: int
     at: int = 0
@@ -136,9 +136,9 @@ class Instruction:
     evidence: str
     rules: tuple[Rule, ...] = ()
     work: Work = Work.ARITHMETIC
-    """The kind of a function of elements; the work of other meanings follows from their class."""
+    """The kind of work of an elementwise function; for other meanings their class decides."""
     shunned: str = ""
-    """Why programs for a card do without it; empty where they need not."""
+    """The reason why programs for a card avoid it; empty for instructions that work."""
     module: str = ""
     """The file of ``insns`` that has the record, as ``ct.arith``; ``register`` fills it in."""
 
@@ -154,7 +154,7 @@ class Instruction:
 
     @property
     def visible(self) -> tuple[Operand, ...]:
-        """Operands that the text names, the format (a suffix of the mnemonic) left out."""
+        """Operands that the text names, except the format, which is a suffix of the mnemonic."""
         return tuple(o for o in self.operands if not o.hidden and o.name != "format")
 
     @property

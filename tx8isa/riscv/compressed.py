@@ -2,8 +2,8 @@
 
 Source: RISC-V manual, volume I, chapter "C" (spec). A pattern is written like its diagrams: bit strings and
 fields from bit 15 down to bit 0, a field of scattered bits as ``uimm[5:4|9:6|2|3]``. A quote marks a register
-field of three bits, which names x8..x15 or f8..f15. What an instruction does is said by the scalar
-instruction that it stands for, so there is no body.
+field of three bits, which names x8..x15 or f8..f15. A compressed instruction expands to a scalar instruction,
+so it has no body of its own.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ COMPRESSED_BYTES = 2
 """The length of a compressed instruction."""
 
 FULL_LENGTH = 0b11
-"""The low bits of an instruction of four bytes or more; a compressed one has others."""
+"""The low bits of an instruction of four bytes or more; compressed instructions have other low bits."""
 
 _KINDS: dict[str, tuple[str, FieldKind]] = {
     "rd": ("rd", "register"),
@@ -32,9 +32,9 @@ _KINDS: dict[str, tuple[str, FieldKind]] = {
     "shamt": ("shamt", "unsigned"),
     "target": ("target", "target"),
 }
-"""Word of a pattern -> name of the field, and how it is read.
+"""Word of a pattern -> name of the field, and the kind of its value.
 
-``upper`` is the number of lui: 20 bits as they are written, of which the upper ones repeat the sign.
+``upper`` is the immediate of lui as it is written: 20 bits whose upper ones repeat the sign.
 """
 _UPPER_MODULUS = 1 << 20
 _REGISTER, _SHORT_REGISTER, _FIRST = "4:0", "2:0", 8
@@ -45,9 +45,9 @@ _WORD = re.compile(r"([a-z][a-z0-9]*)('?)(?:\[([0-9:|]+)\])?")
 class Compressed(Encoding):
     """One compressed instruction.
 
-    ``expansion`` is the scalar instruction that does the same, over the fields of this one, and ``also``
-    others for which an assembler chooses it. It does not choose hints, which have no effect: those that hold
-    one of the values ``hints``. ``optional`` is the value of the last operand when it is not written.
+    ``expansion`` is the equivalent scalar instruction over this one's fields; ``also`` has other scalar
+    instructions for which an assembler chooses it. Values in ``hints`` make it a hint without effect, which
+    an assembler does not choose. ``optional`` is the value of the last operand when it is not written.
     """
 
     expansion: str
@@ -60,7 +60,7 @@ class Compressed(Encoding):
         return self.optional
 
     def excludes(self, other: Compressed) -> bool:
-        """Returns True if reserved field values keep this encoding apart from another one."""
+        """Return True if reserved field values keep this encoding apart from another one."""
         for field in self.fields:
             bits = sum((1 << width) - 1 << at for at, _, width in field.pieces)
             if other.mask & bits == bits and any(field.insert(n) == other.match & bits for n in field.never):
@@ -79,7 +79,7 @@ def compressed(
     also: tuple[str, ...] = (),
     optional: int | None = None,
 ) -> Compressed:
-    """Make a record. ``never`` has the reserved values of fields, and those that are other instructions.
+    """Make a record. ``never`` has field values that are reserved or encode other instructions.
 
     TableError when the pattern is not an encoding of 16 bits.
     """

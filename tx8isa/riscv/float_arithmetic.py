@@ -5,8 +5,8 @@ bits, stored mantissa bits); patterns are unsigned 32-bit or any 64-bit words; `
 rounding modes. Results come as (pattern, flags). Nothing here depends on the modes or the flags of a host.
 
 A finite number is unpacked into sign, exponent and significand: ``significand * 2**(exponent - 62)`` with the
-leading one at bit 62. Bits that a shift drops are kept as a one in the lowest bit ("jammed"), which is all
-that rounding wants to know of them.
+leading one at bit 62. Dropped non-zero bits of a shift set the lowest bit ("jammed"), which is enough for
+correct rounding.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def infinity(form: Form, sign: int) -> int:
 
 
 def unpack(bits: int, form: Form) -> tuple[int, int, int, int]:
-    """(sign, exponent, significand, kind); exponent and significand only mean something when finite."""
+    """(sign, exponent, significand, kind); exponent and significand are valid for finite numbers only."""
     exponent_bits, mantissa_bits = form
     sign = bits >> (exponent_bits + mantissa_bits) & 1
     exponent = bits >> mantissa_bits & ((1 << exponent_bits) - 1)
@@ -103,7 +103,7 @@ def jam(value: int, shift: int) -> int:
 
 
 def away(rm: int, sign: int, lowest: int, rest: int, half: int) -> bool:
-    """Whether a magnitude is rounded up; ``half`` is half a unit of the kept bits, ``rest`` the others."""
+    """Return True if a magnitude is rounded up; ``half``: half a kept unit, ``rest``: the dropped bits."""
     if rm == RNE:
         return rest > half or (rest == half and lowest == 1)
     if rm == RDN:

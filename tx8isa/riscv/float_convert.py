@@ -26,11 +26,11 @@ from .float_arithmetic import (
 
 Integer = tuple[int, int]
 INT32, UINT32, INT64, UINT64 = (32, 1), (32, 0), (64, 1), (64, 0)
-"""The integers that numbers are converted to and from: bits, signed."""
+"""Integer types of conversions: (bits, signed)."""
 
 
 def convert(a: int, source: Form, form: Form, rm: int) -> tuple[int, int]:
-    """A number of one format in another; a NaN loses sign and payload."""
+    """Convert a number to another format; a NaN loses sign and payload."""
     sign, exponent, significand, kind = unpack(a, source)
     if kind >= QUIET:
         return nan(form), NV if kind == SIGNALING else 0
@@ -42,7 +42,7 @@ def convert(a: int, source: Form, form: Form, rm: int) -> tuple[int, int]:
 
 
 def to_integer(a: int, form: Form, rm: int, integer: Integer) -> tuple[int, int]:
-    """A number rounded to an integer, sign-extended from its width; out of range saturates.
+    """Round a number to an integer, sign-extended from its width; saturates out of range.
 
     A NaN gives the largest integer.
     """
@@ -73,14 +73,14 @@ def to_integer(a: int, form: Form, rm: int, integer: Integer) -> tuple[int, int]
 
 
 def extreme(sign: int, bits: int, signed: int) -> int:
-    """The integer that replaces everything too small (sign 1) or too large."""
+    """The integer to which too small (sign 1) or too large numbers saturate."""
     if signed == 0:
         return 0 if sign else -1
     return s64(-(1 << (bits - 1))) if sign else s64((1 << (bits - 1)) - 1)
 
 
 def from_integer(word: int, integer: Integer, form: Form, rm: int) -> tuple[int, int]:
-    """The number nearest to an integer, which is the low bits of a word."""
+    """Convert an integer, the low bits of a word, to the nearest number."""
     bits, signed = integer
     value = word
     if bits == 32:

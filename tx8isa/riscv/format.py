@@ -43,18 +43,18 @@ Kind = Literal[
     "fence.i",
     "system",
 ]
-"""What an instruction does with its body; every value is a signed 64-bit integer unless stated.
+"""The use of an instruction's body; every value is a signed 64-bit integer unless stated.
 
 ``alu``, ``divide``: rd = body(x[rs1], b), b = x[rs2], imm or shamt; divisions take longer.
 ``upper``: rd = body(pc, imm).
 ``load``: rd = body(raw), raw = the ``width`` bytes at x[rs1] + imm, little endian, unsigned.
 ``store``: body(rs2) = the unsigned value of the ``width`` bytes written at x[rs1] + imm.
-``branch``: body(x[rs1], x[rs2]) says whether pc + target comes next.
+``branch``: body(x[rs1], x[rs2]) is True if pc + target comes next.
 ``jal``: next pc = body(pc, target); ``jalr``: next pc = body(x[rs1], imm); both set rd = pc + 4.
 ``float``: rd, flags = body(source registers and rm, as written); an f register counts as its raw 64 bits.
-The flags are added to fflags. rm is never DYN here: the mode in frm was put in its place.
+The flags are added to fflags. rm is never DYN here: the mode in frm replaces it.
 ``csr``: csr = body(old, operand), operand = x[rs1] or zimm, rd = old; see ``Scalar.writes_csr``.
-``fence``: no effect in an in-order core, but it completes the maintenance of the cache before it.
+``fence``: completes earlier maintenance of the cache; otherwise without effect in an in-order core.
 ``cache``, ``cache line``: maintenance of the core's data cache, of all of it or of the 64 bytes that contain
 the address x[rs1]; body() = (whether it cleans, whether it invalidates). ``wait``: no effect.
 ``fence.i``: the program text is fetched again. ``system``: the environment acts. Other bodies are empty.
@@ -83,7 +83,7 @@ SEGMENTS: dict[str, tuple[str, FieldKind, str]] = {
     "pred": ("pred", "order", "3:0"),
     "succ": ("succ", "order", "3:0"),
 }
-"""Pattern word -> field, how it is read, and the value bits it carries from its left end to its right.
+"""Pattern word -> field, kind of its value, and the value bits it carries from left to right.
 
 ``imm_u`` is the 20-bit number written in assembly, that is imm[31:12] of the manual.
 """
@@ -93,11 +93,11 @@ SCALAR_BYTES = 4
 """The length of a scalar instruction that is not compressed."""
 
 RESERVED_ROUNDING = (5, 6)
-"""Codes that no rounding mode has; an instruction that holds one is illegal."""
+"""Codes without a rounding mode; an instruction with one of them is illegal."""
 
 
 class TableError(Tx8Error):
-    """The table of scalar instructions contradicts itself: a mistake of who wrote a record."""
+    """The table of scalar instructions contradicts itself, by a mistake in a record."""
 
 
 class EncodingError(Tx8Error):
@@ -109,9 +109,9 @@ class Field:
     """A named operand of an encoding.
 
     ``pieces`` holds (lowest word bit, lowest value bit, width) for each run of bits. A legal value lies in
-    ``minimum..maximum``, is a multiple of ``unit`` and none of ``never``. Bits that are all zero stand for
+    ``minimum..maximum``, is a multiple of ``unit`` and none of ``never``. Bits that are all zero mean
     ``first``: a field of three bits names registers from x8 on. With a ``modulus``, negative values are
-    written as what they are modulo that number.
+    written modulo that number.
     """
 
     name: str
@@ -141,7 +141,7 @@ class Field:
         return word
 
     def problem(self, value: int) -> str | None:
-        """Why the field cannot hold ``value``, or None when it can."""
+        """Explain why the field cannot hold ``value``; None when it can."""
         if self.modulus:
             return self._problem_modulo(value)
         if not self.minimum <= value <= self.maximum:
@@ -166,7 +166,7 @@ class Encoding:
     """The syntax and encoding of one instruction.
 
     ``operands`` are the comma-separated operands of ``syntax``; each is a field name, ``imm(rs1)``, or a
-    register that must stand there. ``size`` is its length in bytes.
+    fixed register. ``size`` is its length in bytes.
     """
 
     mnemonic: str
@@ -181,7 +181,7 @@ class Encoding:
     size: int
 
     def encode(self, values: Mapping[str, int]) -> int:
-        """Instruction word for one value per field; EncodingError names field, value and limits."""
+        """Encode one value per field; EncodingError names field, value and limits."""
         word = self.match
         for field in self.fields:
             if field.name not in values:
@@ -199,7 +199,7 @@ class Encoding:
         return word
 
     def decode(self, word: int) -> dict[str, int] | None:
-        """Field values of the bytes of an instruction, or None when they are another one."""
+        """Decode the field values of an instruction; None for bytes of another one."""
         if word & self.mask != self.match or word >> 8 * self.size:
             return None
         values = {}
@@ -245,7 +245,7 @@ class Scalar(Encoding):
         return self.kind == "load" and self.body(1 << (8 * self.width - 1)) < 0
 
     def writes_csr(self, values: Mapping[str, int]) -> bool:
-        """Returns True if a CSR instruction writes: a set or clear from x0 or immediate 0 does not."""
+        """Return True if a CSR instruction writes: a set or clear from x0 or immediate 0 does not."""
         if self.kind != "csr":
             return False
         keeps_old = self.body(1, 0) == 1
@@ -317,7 +317,7 @@ def runs(bits: str) -> list[tuple[int, int]]:
 def make_field(
     mnemonic: str, name: str, kind: FieldKind, pieces: list[tuple[int, int, int]], never: tuple[int, ...] = ()
 ) -> Field:
-    """The field of these pieces; TableError when they give a bit of the value twice or leave one out."""
+    """Make the field of these pieces; TableError when they repeat or omit a bit of the value."""
     carried = sorted(low + i for _, low, width in pieces for i in range(width))
     lowest, above = carried[0], carried[-1] + 1
     if carried != list(range(lowest, above)):

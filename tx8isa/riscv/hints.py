@@ -1,12 +1,12 @@
-"""Hints: instructions that do nothing by the RISC-V manual, with which a program says where it is.
+"""Hints: instructions without effect by the RISC-V manual, by which a program marks its phases.
 
-The library for C (``tx8isa/c/runtime/hints.h``) executes them where it starts a program or builds packets.
+The library for C (``tx8isa/c/runtime/hints.h``) executes them when it starts a program or builds packets.
 """
 
 from __future__ import annotations
 
 ENTERS, LEAVES = 1, 2
-"""The program enters the library, and leaves it."""
+"""Numbers of the hints at which the program enters and leaves the library."""
 
 
 def hint(number: int) -> int:

@@ -41,7 +41,7 @@ _HPM = range(3, 32)
 """Numbers of the hardware performance counters."""
 
 VENDOR_CSRS = {"mhcr": 0x7C1, "mccr2": 0x7C3, "mhint": 0x7C5}
-"""Registers of the core's maker: caches, the shared cache, hints (T-Head C908, which the card has: board)."""
+"""Registers specific to the core, a T-Head C908 (board): caches, the shared cache, hints."""
 
 CSRS: dict[str, int] = {
     **VENDOR_CSRS,

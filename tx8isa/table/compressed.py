@@ -1,4 +1,4 @@
-"""The compressed instructions of the kernel core as one table, with the scalar instructions they stand for.
+"""The compressed instructions of the kernel core as one table, with their scalar expansions.
 
 Importing this module proves the table; see ``prove``.
 """
@@ -23,9 +23,9 @@ GROUP = "c"
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
-    """The scalar instruction that a compressed one stands for.
+    """The scalar instruction to which a compressed one expands.
 
-    ``fields`` gives for each field of ``full`` the field of ``record`` with its value, or the number.
+    ``fields`` maps each field of ``full`` to the field of ``record`` with its value, or to a number.
     """
 
     record: Compressed
@@ -37,7 +37,7 @@ class Expansion:
         return {name: values[given] if isinstance(given, str) else given for name, given in self.fields}
 
     def shorten(self, values: Mapping[str, int]) -> int | None:
-        """The encoding of ``record`` for ``full`` with these values; None when it has none, and for hints."""
+        """Encode ``full`` with these values as ``record``; None when that is impossible or a hint."""
         found: dict[str, int] = {}
         for name, given in self.fields:
             value = values[name]
@@ -51,7 +51,7 @@ class Expansion:
 
 
 def expansion_of(record: Compressed, text: str) -> Expansion:
-    """The scalar instruction that a text of a record names; TableError when it is none over its fields."""
+    """Parse the expansion in a text of a record; TableError when it is not an instruction over its fields."""
     mnemonic, *operands = _words(text)
     full = scalar.scalar_by_mnemonic().get(mnemonic)
     names = _words(", ".join(full.operands)) if full is not None else []
@@ -124,7 +124,7 @@ def expansions() -> tuple[Expansion, ...]:
 
 
 def is_compressed(word: int) -> bool:
-    """Returns True if an instruction that begins with these bits has two bytes."""
+    """Return True if an instruction that begins with these bits has two bytes."""
     return word & FULL_LENGTH != FULL_LENGTH
 
 
@@ -134,7 +134,7 @@ def length(word: int) -> int:
 
 
 def decode_at(text: bytes | memoryview, at: int) -> tuple[Encoding, dict[str, int]] | None:
-    """The scalar instruction, compressed or not, at a byte of some text; None when there is none."""
+    """Decode the scalar instruction, compressed or not, at a byte of program text; None without one."""
     size = length(text[at]) if at < len(text) else COMPRESSED_BYTES
     if at + size > len(text):
         return None
@@ -144,7 +144,7 @@ def decode_at(text: bytes | memoryview, at: int) -> tuple[Encoding, dict[str, in
 
 @cache
 def _by_opcode() -> dict[int, tuple[Compressed, ...]]:
-    """Candidates by the low two and the high three bits, which every pattern fixes."""
+    """Index candidates by the low two and the high three bits, which every pattern fixes."""
     keys = {record.match & _OPCODE for record in _RECORDS}
     return {key: tuple(r for r in _RECORDS if r.match & _OPCODE == key) for key in keys}
 
@@ -153,7 +153,7 @@ _OPCODE = 0xE003
 
 
 def decode(bits: int) -> tuple[Compressed, dict[str, int]] | None:
-    """Record and field values of 16 bits, or None when they are not compressed instruction."""
+    """Decode 16 bits to record and field values; None when they are not a compressed instruction."""
     for record in _by_opcode().get(bits & _OPCODE, ()):
         values = record.decode(bits)
         if values is not None:
@@ -162,7 +162,7 @@ def decode(bits: int) -> tuple[Compressed, dict[str, int]] | None:
 
 
 def expand(bits: int) -> tuple[Scalar, dict[str, int]] | None:
-    """The scalar instruction that 16 bits stand for and its field values; None as for ``decode``."""
+    """Expand 16 bits to a scalar instruction and its field values; None as for ``decode``."""
     found = decode(bits)
     if found is None:
         return None
@@ -172,7 +172,7 @@ def expand(bits: int) -> tuple[Scalar, dict[str, int]] | None:
 
 @cache
 def _shorter() -> dict[str, tuple[Expansion, ...]]:
-    """For each mnemonic of a scalar instruction, the compressed forms that an assembler may choose for it."""
+    """Index the compressed forms that an assembler may choose, by mnemonic of the scalar instruction."""
     texts = ((record, text) for record in _RECORDS for text in (record.expansion, *record.also))
     found: dict[str, tuple[Expansion, ...]] = {}
     for record, text in texts:
@@ -182,6 +182,6 @@ def _shorter() -> dict[str, tuple[Expansion, ...]]:
 
 
 def shorten(record: Scalar, values: Mapping[str, int]) -> int | None:
-    """The compressed encoding that an assembler chooses for a scalar instruction; None when there is none."""
+    """Choose the compressed encoding of a scalar instruction; None when there is none."""
     found = (expansion.shorten(values) for expansion in _shorter().get(record.mnemonic, ()))
     return next((bits for bits in found if bits is not None), None)

@@ -1,4 +1,4 @@
-"""Wide instructions: how the operands of a record are encoded in the instruction stream.
+"""The encoding of engine instructions, which are wide, in the instruction stream.
 
     word 0   [6:0] 1111111, [11:7] engine, [14:12] 111, [22:15] opcode, [28:23] words in all, [30:29] worker
     word 1   bit i: the i-th operand word below holds the number of an x register instead of a value
@@ -6,7 +6,7 @@
     then     one or two words per operand, low word first; at least 6 words in all, the rest zero
 
 Low seven bits 1111111 with bits 14:12 = 111 are RISC-V's reserved space for instructions of 192 bits and
-more. A bit that no operand claims must be zero: anything else is an illegal instruction.
+more. Bits that no operand claims must be zero; otherwise the instruction is illegal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tx8isa.records.record import Engine, Instruction, Operand
 from .registry import instructions
 
 MARK = 0x707F
-"""The bits of word 0 that say "wide instruction"; all of them are set."""
+"""The bits of word 0 that mark a wide instruction; all of them are set."""
 MIN_WORDS = 6
 WORKERS = 3
 _HEADER_CLAIMED = 0x7FFFFFFF
@@ -32,7 +32,7 @@ _HEADER_CLAIMED = 0x7FFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class IllegalBytes:
-    """Why some bytes are not an instruction."""
+    """The reason why bytes are not an instruction."""
 
     reason: str
 
@@ -133,12 +133,12 @@ def _by_code() -> dict[tuple[int, int], Encoder]:
 
 
 def is_wide(word: int) -> bool:
-    """Returns True if a header word starts a wide instruction."""
+    """Return True if a header word starts a wide instruction."""
     return word & MARK == MARK
 
 
 def decode(data: bytes | memoryview, offset: int = 0) -> DecodedInstruction | IllegalBytes:
-    """The wide instruction at ``offset``, or why there is none."""
+    """Decode the wide instruction at ``offset``; returns the reason if there is none."""
     if len(data) - offset < 4:
         return IllegalBytes("cut off: fewer than 4 bytes")
     (header,) = struct.unpack_from("<I", data, offset)
@@ -159,7 +159,7 @@ def decode(data: bytes | memoryview, offset: int = 0) -> DecodedInstruction | Il
 
 
 def value_error(operand: Operand, value: int) -> str | None:
-    """Returns why ``value`` is illegal for ``operand``, with the allowed values; None for a legal one."""
+    """Explain why ``value`` is illegal for ``operand``, with the allowed values; None for a legal one."""
     if operand.choices:
         if any(value == code for _, code in operand.choices):
             return None
@@ -195,13 +195,13 @@ def argument_values(
 
 
 ArgumentReader = Callable[[Sequence[int]], int]
-"""Gives the value of an argument for the values of the operands."""
+"""Maps the values of the operands to the value of an argument."""
 
 
 def argument_readers(
     instruction: Instruction, arguments: Sequence[str | int | tuple[int, ...]]
 ) -> list[ArgumentReader]:
-    """A reader for each argument of an Extent or Rule, or of a cost, whose tuples have a number by format."""
+    """Make a reader for each argument of an Extent, Rule or cost; tuples are indexed by format."""
     return [_reader(instruction, argument) for argument in arguments]
 
 

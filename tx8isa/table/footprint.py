@@ -1,13 +1,13 @@
-"""Exactly which bytes an address operand touches, derived from its extent (``record.Extent``).
+"""Computes the exact bytes that an address operand touches, from its extent (``record.Extent``).
 
-A footprint is a set of equal *pieces*, runs of bytes at the positions of three nested loops, and perhaps a
-second set. The extent of most operands is one piece. Those of loop nests have their blocks. An aligned tensor
-is written as a whole, padding lanes and the gap after each batch with zeros, but only the lanes of real
-channels are read (docs/isa.md, Layouts).
+A footprint is a set of equal *pieces*, contiguous bytes at the positions of three nested loops, and perhaps a
+second set. The extent of most operands is one piece; loop nests have a piece for each block. An aligned
+tensor is written as a whole, padding lanes and the gap after each batch with zeros, but only the lanes of
+real channels are read (docs/isa.md, Layouts).
 
-The functions on ints are plain ones, which the emulator compiles; ``Loops`` is what they give, by position:
-bytes of a piece, then stride and trips of each loop, innermost first; of the second set its distance from the
-first one, bytes of a piece (0: there is none), strides and trips of two loops.
+The functions on ints are plain ones, which the emulator compiles. They return ``Loops``, by position: bytes
+of a piece, then stride and trips of each loop, innermost first; then for the second set its distance from the
+first one, bytes of a piece (0 without a second set), strides and trips of two loops.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from tx8isa.numbers.layouts import batch_bytes, block_channels, tail_width, used
 Loops = tuple[int, int, int, int, int, int, int, int, int, int, int, int, int]
 WORDS = 13
 SECOND = 8
-"""Position of the second set's pieces; its distance is before."""
+"""Index of the second set's piece size in ``Loops``; its distance is before it."""
 _POSITIONS, _CHANNELS = 16, 40
-"""Lowest bits of the sums in ``_facts``: sums of an operand of less than 4 MiB do not overflow."""
+"""Lowest bits of the sums in ``_facts``; operands of less than 4 MiB do not overflow them."""
 
 
 def one_run(size: int) -> Loops:
-    """Consecutive bytes."""
+    """Loops of consecutive bytes."""
     return size, 0, 1, 0, 1, 0, 1, 0, 0, 0, 1, 0, 1
 
 
 def span(block: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2: int) -> Loops:
-    """Blocks at all loop positions; strides in bytes."""
+    """Loops of blocks at all loop positions; strides in bytes."""
     return block, s0, i0, s1, i1, s2, i2, 0, 0, 0, 1, 0, 1
 
 
@@ -50,7 +50,7 @@ def fill_span(bits: int, n: int, s0: int, i0: int, s1: int, i1: int, s2: int, i2
 
 
 def aligned(facts: int, bits: int, write: int) -> Loops:
-    """An aligned tensor by its ``_facts``."""
+    """Loops of an aligned tensor, from its ``_facts``."""
     batches = facts & 0xFFFF
     if batches == 0:
         return one_run(0)
@@ -67,13 +67,13 @@ def aligned(facts: int, bits: int, write: int) -> Loops:
 
 
 def _facts(hw: int, channels: int, bits: int) -> int:
-    """Replaces ``batch_bytes`` so that an extent adds up batches, positions and channels."""
+    """Stand-in for ``batch_bytes`` with which an extent adds up batches, positions and channels."""
     return 1 + (hw << _POSITIONS) + (channels << _CHANNELS)
 
 
 class Plan(NamedTuple):
-    """How to get a footprint from the arguments of an extent: ``loops(*arguments)``; for an aligned tensor
-    ``aligned(facts(*arguments), bits, write)``, the bits being the first argument; else one run."""
+    """Computes a footprint from the arguments of an extent: ``loops(*arguments)``; for an aligned tensor
+    ``aligned(facts(*arguments), bits, write)``, where bits is the first argument; else consecutive bytes."""
 
     loops: Callable[..., Loops] | None
     facts: Callable[..., int] | None
@@ -95,9 +95,9 @@ def plan(length: Callable[..., int]) -> Plan:
 
 @cache
 def _with_facts(function: Callable[..., int]) -> Callable[..., int]:
-    """An extent function that adds up ``_facts`` instead of bytes; itself when it has no aligned tensor.
+    """Copy an extent function to add up ``_facts`` instead of bytes; itself when it has no aligned tensor.
 
-    It is the same code with other globals, so that it does with the facts what the extent does with bytes.
+    The copy is the same code with other globals, so it combines facts as the extent combines bytes.
     """
     if function is batch_bytes:
         return _facts
@@ -123,9 +123,9 @@ def footprint(length: Callable[..., int], arguments: tuple[int, ...], write: boo
 
 
 def batch_gap(length: Callable[..., int], arguments: tuple[int, ...]) -> int:
-    """Returns the bytes between two batches of an aligned tensor with the extent ``length(*arguments)``.
+    """Return the bytes between two batches of an aligned tensor with the extent ``length(*arguments)``.
 
-    0 for a single batch, and for operands that are no aligned tensors.
+    0 for a single batch, and for operands that are not aligned tensors.
     """
     how = plan(length)
     facts = 0 if how.facts is None else how.facts(*arguments)

@@ -1,7 +1,7 @@
-"""The entries of the manual, taken from the records, page by page.
+"""The entries of the manual, derived from the records, page by page.
 
-``docs/generate.py`` makes the pages of ``docs/isa`` from them, ``tx8emu --instructions`` its text; neither
-adds anything about an instruction.
+``docs/generate.py`` formats them as the pages of ``docs/isa``, ``tx8emu --instructions`` as text; neither
+adds facts about an instruction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ROLES = {"read": "read", "write": "written", "update": "read and written"}
 
 
 class ManualError(Tx8Error):
-    """A name or pattern that no instruction has."""
+    """No instruction matches a name or pattern."""
 
 
 def pages() -> dict[Page, list[Instruction]]:
@@ -75,7 +75,7 @@ def summary(text: str) -> str:
 
 
 def syntax(instruction: Instruction) -> str:
-    """The instruction with its operands; those in brackets have a default."""
+    """Write the instruction with its operands; operands in brackets have a default."""
     suffix = f".{{{'|'.join(f.token for f in instruction.formats)}}}" if instruction.formats else ""
     parts = [f"{o.name}=" if o.default is None else f"[{o.name}=]" for o in instruction.visible]
     return f"{instruction.mnemonic}{suffix} {', '.join(parts)}".rstrip()
@@ -155,7 +155,7 @@ def _use(instruction: Instruction, operand: Operand) -> str:
 def find(pattern: str) -> tuple[list[Instruction], list[Encoding]]:
     """The instructions whose mnemonic, with or without format suffix, is ``pattern`` or matches it as a glob.
 
-    ManualError when there is none; for a name it says which one is near.
+    ManualError when there is none; it suggests a similar name.
     """
     engine = [i for i in instructions() if any(fnmatchcase(name, pattern) for name in _names(i))]
     records: tuple[Encoding, ...] = (*rv.scalar_instructions(), *rvc.compressed_instructions())

@@ -1,4 +1,4 @@
-"""Instruction packets: the record a program fills for each engine, and the registers it is copied to.
+"""Instruction packets: the structure a program fills for each engine, and the registers it is copied to.
 
 A packet is the in-memory form of one engine instruction; every field also has a place in a register of the
 worker's NCC window. ``Operand.field`` of the records names the fields here. The names, byte offsets, widths
@@ -29,7 +29,7 @@ INTER_TYPE_WORKER_SHIFT = 8
 
 
 class Unit(Enum):
-    """The relation of a field to the value of the record's operand."""
+    """The encoding of an operand's value in a packet field."""
 
     VALUE = "value"
     """The value itself."""
@@ -55,7 +55,7 @@ class PacketField:
     """Bits in the register."""
     unit: Unit = Unit.VALUE
     end_of: str = ""
-    """For an end address: the address field whose last touched byte (inclusive) it gives."""
+    """For an end address: the address field whose last touched byte (inclusive) it holds."""
 
     @property
     def mask(self) -> int:
@@ -346,7 +346,7 @@ CONTROL_REGISTERS: tuple[ControlRegister, ...] = (
 
 
 def packet_at(register: int) -> Packet | None:
-    """The packet that has a register at this offset of the window; None when none has."""
+    """Return the packet with a register at this offset of the window; None when there is none."""
     for packet in PACKETS.values():
         if register in packet.registers:
             return packet

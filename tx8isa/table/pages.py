@@ -1,4 +1,4 @@
-"""The pages of the manual: which files of ``insns`` each of them describes."""
+"""The pages of the manual, and the files of ``insns`` that each page describes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Page:
     title: str
     modules: tuple[str, ...]
     sections: tuple[str, ...]
-    """The sections that tell how they behave, of one of the chip's pages."""
+    """The sections about their behaviour, in one of the chip's pages."""
     home: str = "engines"
     """Name of that page's file, without suffix."""
 

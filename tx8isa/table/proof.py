@@ -1,4 +1,4 @@
-"""The proof of the instruction table: run when the records are loaded, so that a broken table never works."""
+"""Checks the instruction table whenever the records are loaded, so that a broken table is never used."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .pages import page_of
 
 
 class ProofError(Tx8Error):
-    """The instruction table contradicts itself: a mistake of who wrote a record."""
+    """The instruction table contradicts itself, by a mistake in a record."""
 
 
 def prove(table: Iterable[Instruction]) -> None:

@@ -1,7 +1,7 @@
-"""Arrays in .npy files and .npz archives that nobody vouches for.
+"""Reads arrays from untrusted .npy files and .npz archives.
 
-NumPy makes room for what a header claims, and unpacks what an archive holds. Here a header that claims more
-than the file has is refused first, and an archive unpacks to no more than a ``Budget``.
+NumPy allocates the size that a header claims, and unpacks all that an archive holds. Here a header that
+claims more than the file has is refused first, and an archive unpacks to no more than a ``Budget``.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _SUFFIX = ".npy"
 
 
 class ArrayFileError(Tx8Error):
-    """A file that holds no array; the text begins with its name."""
+    """A file does not hold an array; the text begins with the file's name."""
 
 
 def read_npy(file: str | Path) -> Array:
-    """The array in a .npy file; ArrayFileError when it holds none, OSError when it cannot be read."""
+    """Read the array in a .npy file; ArrayFileError when it holds none, OSError when it cannot be read."""
     note_read(file)
     with _explained(file, ".npy file"), Path(file).open("rb") as stream:
         start = stream.read(len(_NPY))
@@ -45,7 +45,7 @@ def read_npy(file: str | Path) -> Array:
 
 
 class Archive:
-    """The arrays of a .npz file by name: each is read when it is asked for, from one budget."""
+    """The arrays of a .npz file by name. Each is read on access; all share one budget."""
 
     def __init__(self, file: str | Path) -> None:
         note_read(file)
@@ -95,8 +95,8 @@ def _check_header(stream: IO[bytes], size: int | None) -> None:
 
 @contextmanager
 def _explained(file: str | Path, what: str) -> Iterator[None]:
-    """Damage as one line. NumPy parses headers as Python source, and zipfile trusts a directory: both may
-    raise anything."""
+    """Turn an exception about a damaged file into one line. NumPy parses headers as Python source and zipfile
+    trusts the archive's directory, so both may raise anything."""
     try:
         yield
     except (Tx8Error, OSError, KeyboardInterrupt):

@@ -1,8 +1,8 @@
-"""Folders of files that save the tools a computation, kernels and programs, and what of them may be trusted.
+"""Folders that cache kernels and programs on disk, sealed against foreign or damaged entries.
 
-An entry is executed, so it must be one that this user wrote, under this name. Each begins with a seal: a
-keyed digest of its name and content. The key is a random secret in a file of the folder that only its owner
-may read. So an entry that was renamed, damaged or copied from another folder is found before it is used.
+An entry is executed, so this user must have written it under this name. Each begins with a seal, a keyed
+digest of its name and content. The key is a random secret in a file of the folder that only its owner may
+read. So an entry that was renamed, damaged or copied from another folder is detected before it is used.
 Folder, secret and entries must belong to the user and be writable by nobody else.
 """
 
@@ -39,18 +39,18 @@ _SECRET_BYTES = 32
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _PATIENCE_SECONDS, _PAUSE_SECONDS = 2.0, 0.01
-"""Seconds that a process waits for the lock of a folder, and between two looks."""
+"""Seconds that a process waits for the lock of a folder, and between two attempts."""
 
 
 def _log() -> Logger:
     """The logger of this module."""
-    import logging  # a third of the time of ``tx8emu --help``, and most runs have nothing to say
+    import logging  # the import takes a third of the time of ``tx8emu --help``, and most runs log nothing
 
     return logging.getLogger(__name__)
 
 
 def cache_folder(kind: str) -> Path:
-    """The folder named ``kind`` in ``$TX8_CACHE_DIR`` or, without that, in the user's cache folder.
+    """Return the folder named ``kind`` in ``$TX8_CACHE_DIR`` or, by default, in the user's cache folder.
 
     It may not exist yet.
     """
@@ -62,14 +62,14 @@ def cache_folder(kind: str) -> Path:
 class SealedFolder:
     """Entries by name in a folder of this user. ``title`` begins the messages: "kernel cache".
 
-    Nothing here raises: what cannot be read, trusted or written is said to the log, and the caller computes.
+    Nothing here raises. Entries that cannot be read, trusted or written are logged, and the caller computes.
     """
 
     def __init__(self, path: Path, title: str) -> None:
         self.path, self.title = path, title
 
     def read(self, name: str) -> bytes | None:
-        """The content of an entry; None when there is none, or none that may be trusted."""
+        """Return the content of an entry; None when it is missing or not trusted."""
         secret = self._secret() if self._usable() else None
         if secret is None:
             return None
@@ -106,7 +106,7 @@ class SealedFolder:
         return True
 
     def _usable(self) -> bool:
-        """Returns True if the folder exists and is private to this user; tells once why it is not."""
+        """Return True if the folder exists and is private to this user; tells once why it is not."""
         try:
             status = self.path.lstat()
         except OSError as error:
@@ -126,15 +126,15 @@ class SealedFolder:
         return secret
 
     def _make_secret(self) -> None:
-        """Make the secret, unless there is one, also one that may not be trusted."""
+        """Make the secret, unless one exists, trusted or not."""
         path = self.path / SECRET
         if not os.path.lexists(path):
             with folder_lock(self.path, fcntl.LOCK_EX):
-                if not os.path.lexists(path):  # no other process has just made it
+                if not os.path.lexists(path):  # if no other process has just made it
                     write_together({path: [os.urandom(_SECRET_BYTES)]}, mode=0o600)
 
     def _owned_file(self, name: str, forbidden: int) -> bytes | None:
-        """The bytes of a file of this user that has none of the permissions ``forbidden``."""
+        """Read a file that belongs to this user and has none of the permissions ``forbidden``."""
         path = self.path / name
         try:
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -155,10 +155,10 @@ class SealedFolder:
 
 @contextmanager
 def folder_lock(folder: Path, kind: int) -> Iterator[None]:
-    """A lock of a folder inside the block: shared for who writes there, exclusive for who empties it.
+    """Hold a lock of a folder during the block: shared for writing there, exclusive for emptying it.
 
-    OSError when there is no such folder, or another one since. After a while the block goes on without the
-    lock, as it does on a file system that has none: then an entry may be lost, and is computed again.
+    OSError when the folder is missing or was replaced. After a while the block continues without the lock, as
+    on a file system without locks; then an entry may be lost, and is computed again.
     """
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -174,7 +174,7 @@ def folder_lock(folder: Path, kind: int) -> Iterator[None]:
 
 
 def _taken(handle: int, kind: int) -> bool:
-    """Returns True if a lock could be taken at once; OSError where the system has no locks."""
+    """Return True if a lock could be taken at once; OSError where the system has no locks."""
     try:
         fcntl.flock(handle, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -183,7 +183,7 @@ def _taken(handle: int, kind: int) -> bool:
 
 
 def _distrust(status: os.stat_result, forbidden: int) -> str:
-    """Why a file or folder is not this user's alone; empty when it is."""
+    """Explain why others can access a file or folder; empty when it is private to this user."""
     if status.st_uid != os.geteuid():
         return f"belongs to user {status.st_uid}, not to {os.geteuid()}"
     mode = stat.S_IMODE(status.st_mode)

@@ -1,4 +1,4 @@
-"""The caches that the tools keep between runs: their folders, sizes, and how to empty them."""
+"""The caches that the tools keep between runs: lists their folders and sizes, and empties them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Cache(NamedTuple):
     folder: str
     title: str
     most: int | None
-    """Limit for all entries together, in bytes; None: there is none."""
+    """Limit for all entries together, in bytes; None for no limit."""
 
 
 KERNELS = Cache("kernels-v2", "machine code of the emulator", None)
@@ -31,12 +31,12 @@ CACHES = (KERNELS, PROGRAMS)
 _FOLDER = re.compile(r"(kernels|programs)-v\d+")
 """Our folders, including folders of older versions."""
 _ENTRY = re.compile(r".*\.(o|program|tmp)|\.secret")
-"""Our files in them. Nothing else is removed."""
+"""Names of our files in them. Nothing else is removed."""
 _MEGABYTE = 1 << 20
 
 
 def cache_info() -> Iterator[str]:
-    """Lines about the folder of all caches: entries and size by kind, and the limits."""
+    """Describe the folder of all caches in lines: entries and size by kind, and the limits."""
     root = cache_folder("")
     yield f"folder {root}" + ("" if root.is_dir() else ", not there yet")
     known = {cache.folder: cache for cache in CACHES}
@@ -52,9 +52,9 @@ def cache_info() -> Iterator[str]:
 
 
 def cache_clear() -> str:
-    """Remove all entries of all caches; what was removed, in one line. OSError when that is not possible.
+    """Remove all entries of all caches; returns one line about them. OSError when that is not possible.
 
-    Another process may do the same, or be writing entries: it has its entry, or knows that there is none.
+    Other processes may empty the caches or write entries meanwhile; each finds a whole entry or none.
     """
     root = cache_folder("")
     count, size = 0, 0
@@ -64,13 +64,13 @@ def cache_clear() -> str:
                 with suppress(FileNotFoundError):
                     path.unlink()
                     count, size = count + 1, size + bytes_
-            with suppress(OSError):  # what others keep there
+            with suppress(OSError):  # not ours
                 folder.rmdir()
     return f"{count:,} files, {size / _MEGABYTE:,.1f} MB removed from {root}"
 
 
 def _folders(root: Path) -> list[Path]:
-    """Our folders; links are not followed."""
+    """Yield our folders; links are not followed."""
     if not root.is_dir():
         return []
     found = (path for path in root.iterdir() if _FOLDER.fullmatch(path.name))
@@ -78,7 +78,7 @@ def _folders(root: Path) -> list[Path]:
 
 
 def _entries(folder: Path) -> dict[Path, int]:
-    """Our files in a folder, and their sizes."""
+    """Yield our files in a folder, and their sizes."""
     found: dict[Path, int] = {}
     if folder.is_symlink():
         return found
@@ -92,7 +92,7 @@ def _entries(folder: Path) -> dict[Path, int]:
 
 
 def add_cache_options(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
-    """The options that show and empty the caches; like ``--help`` they need nothing else."""
+    """Add the options that show and empty the caches; like ``--help`` they need no other argument."""
     text = "print where compiled kernels and programs are kept, how many, their size and limit, and exit"
     parser.add_argument("--cache-info", action=_Info, nargs=0, help=text)
     parser.add_argument("--cache-clear", action=_Clear, nargs=0, help="remove all that is kept, and exit")

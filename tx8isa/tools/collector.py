@@ -1,6 +1,6 @@
-"""The collector of cyclic garbage, which goes over all objects again and again while many are made.
+"""Makes the collector of cyclic garbage run seldom during a compilation.
 
-Nearly all objects of a compilation are used to its end. Going over them took a sixth of its time.
+Nearly all objects of a compilation live to its end. Visiting them again and again took a sixth of its time.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _MADE = 500_000
-"""Objects made minus objects freed before the collector looks at the youngest."""
+"""Objects made minus objects freed that start a collection of the youngest."""
 
 
 class _Collector:
-    """The threshold of the process, while several threads may want another one."""
+    """The collector's threshold, which several threads may raise at the same time."""
 
     def __init__(self) -> None:
         self._lock, self._wanted = threading.Lock(), 0
@@ -31,7 +31,7 @@ class _Collector:
             self._wanted += 1
 
     def release(self) -> None:
-        """Let it run as before, if nobody wants otherwise."""
+        """Restore the threshold when no thread needs the raised one any more."""
         with self._lock:
             self._wanted -= 1
             if not self._wanted:
@@ -43,7 +43,7 @@ _COLLECTOR = _Collector()
 
 @contextmanager
 def seldom_collected() -> Iterator[None]:
-    """The collector runs seldom meanwhile, in the whole process; also as a decorator of a function."""
+    """Let the collector run seldom during a block, in the whole process; also a decorator of functions."""
     _COLLECTOR.want()
     try:
         yield

@@ -20,16 +20,16 @@ INPUT_AT_FAULT, INTERRUPTED = 1, 130
 
 
 def with_value(arguments: Sequence[str] | None, option: str, value: str) -> list[str]:
-    """The arguments (None: those of the process) with ``option`` alone spelt ``option=value``.
+    """Give a lone ``option`` its default by ``option=value``; ``arguments`` None are those of the process.
 
-    So an argument after an option whose value may be omitted is never taken for its value.
+    So the argument after an option whose value may be omitted is never taken for its value.
     """
     given = sys.argv[1:] if arguments is None else arguments
     return [f"{option}={value}" if argument == option else argument for argument in given]
 
 
 def with_operand(arguments: Sequence[str], option: str) -> list[str]:
-    """The arguments with every ``option`` joined to what follows it, which may then begin with a dash."""
+    """Join every ``option`` to the argument after it, which may then begin with a dash."""
     rest, joined = iter(arguments), []
     for argument in rest:
         following = next(rest, None) if argument == option else None
@@ -38,7 +38,7 @@ def with_operand(arguments: Sequence[str], option: str) -> list[str]:
 
 
 class ToolParser(ArgumentParser):
-    """The options of a tool, with its examples; a usage error is one line."""
+    """A parser of a tool's options that prints its examples and reports a usage error in one line."""
 
     def __init__(self, prog: str, description: str, epilog: str) -> None:
         super().__init__(prog, None, description, epilog, formatter_class=RawDescriptionHelpFormatter)
@@ -48,9 +48,9 @@ class ToolParser(ArgumentParser):
 
 
 def parsed(parser: ArgumentParser, arguments: Sequence[str] | None) -> Namespace:
-    """Parses the arguments (None: of the process); leaves with a usage error for wrong ones.
+    """Parse the arguments (None: of the process); exits with a usage error for wrong ones.
 
-    An option that the parser does not have is named; argparse itself complains of a missing operand first.
+    An unknown option is named first; argparse itself would complain of a missing operand first.
     """
     given = sys.argv[1:] if arguments is None else arguments
     _check_known(parser, given)
@@ -69,9 +69,9 @@ def _check_known(parser: ArgumentParser, given: Sequence[str]) -> None:
 
 
 def named_file(text: str, names: Collection[str]) -> tuple[str, str] | None:
-    """Name and file of ``NAME=FILE``; None when the text is not that.
+    """Split ``NAME=FILE``; None for a text without ``=``.
 
-    Both may contain ``=``: the name is the longest of ``names`` that it can be, else ends at the first one.
+    Both may contain ``=``. The name is the longest of ``names`` that fits, else it ends at the first ``=``.
     """
     ends = [at for at, letter in enumerate(text) if letter == "=" and 0 < at < len(text) - 1]
     if not ends:
@@ -81,29 +81,29 @@ def named_file(text: str, names: Collection[str]) -> tuple[str, str] | None:
 
 
 def one_line(text: str) -> str:
-    """A message for a terminal: names of models may hold line ends and control characters."""
+    """Make one line for a terminal of a message, which may quote line ends and control characters."""
     words = " ".join(text.split())
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)
 
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that move the cursor, change colours or turn the direction of what follows."""
+"""Characters that move the cursor, change colours or turn the direction of text."""
 
 
 def printable(text: str) -> str:
-    """Lines for a terminal: control characters are written as JSON writes them, so they stay valid there."""
+    """Escape control characters as in JSON, so that printed JSON stays valid."""
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def note(text: str) -> None:
-    """Print one line to standard error, whatever names of files and models are in it."""
+    """Print one line to standard error; control characters in names are escaped."""
     print(printable(" ".join(text.splitlines())), file=sys.stderr, flush=True)
 
 
 def print_out(text: str) -> None:
     """Print lines to standard output, as ``printable``; Tx8Error when that fails.
 
-    When its reader has closed it, as ``head`` does, the rest of the work is done without output.
+    When the reader has closed it, as ``head`` does, the tool goes on without output.
     """
     try:
         print(printable(text.removesuffix("\n")), flush=True)
@@ -114,7 +114,7 @@ def print_out(text: str) -> None:
 
 
 def drop_output() -> None:
-    """Let standard output go nowhere: its reader has closed it."""
+    """Discard standard output from now on, because its reader has closed it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -125,7 +125,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def tell(text: str, status: int) -> int:
-    """Print lines about what stopped a tool; the exit status."""
+    """Print lines about the error that stopped a tool; returns the exit status."""
     print(printable(text), file=sys.stderr)
     return status
 
@@ -136,9 +136,9 @@ def guarded(
     report: Callable[[str, int], int] = tell,
     lines: Callable[[Tx8Error], Sequence[str]] | None = None,
 ) -> int:
-    """Run a command; its exit status. What stops it is told in one line, never as a traceback.
+    """Run a command; returns its exit status. An error is one line, never a traceback.
 
-    ``lines`` gives the lines about an error of the input, if there can be several.
+    ``lines`` formats an error of the input that may take several lines.
     """
     try:
         return action()
@@ -159,15 +159,15 @@ def guarded(
 
 
 def error_line(tool: str, text: str) -> str:
-    """The line about an error, however many lines its text has."""
+    """Format an error as one line, however many lines its text has."""
     return f"{tool}: error: {one_line(text)}"
 
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Ctrl-C waits for the end of the block, which is in the main thread.
+    """Delay Ctrl-C to the end of the block, which must run in the main thread.
 
-    For imports of libraries in C: some make an ImportError of it, and print the interrupt.
+    Needed for imports of libraries in C, some of which turn an interrupt into an ImportError.
     """
     came: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
@@ -180,27 +180,27 @@ def interrupts_held() -> Iterator[None]:
 
 
 def report_form(path: str) -> str:
-    """Returns the form of a report by its file's name: ``html``, ``json``, or empty for other names."""
+    """Return the form of a report by its file's name: ``html``, ``json``, or empty for other names."""
     suffix = path.rpartition(".")[2].lower() if "." in path.rpartition("/")[2] else ""
     return {"htm": "html", "html": "html", "json": "json"}.get(suffix, "")
 
 
 def report_file(text: str) -> str:
-    """The value of ``--report``: a file whose name says what it is."""
+    """Check the value of ``--report``, a file name that ends in .html or .json."""
     if not report_form(text):
         raise ArgumentTypeError(f"'{text}' ends neither in .html, for a page, nor in .json, for data")
     return text
 
 
 def html_file(text: str) -> str:
-    """The value of ``--html``."""
+    """Check the value of ``--html``."""
     if report_form(text) != "html":
         raise ArgumentTypeError(f"'{text}' does not end in .html: it is a page for a browser")
     return text
 
 
 def port(text: str) -> int:
-    """The value of ``--gdb``."""
+    """Parse the value of ``--gdb``."""
     if not text.isdecimal() or int(text) > 65535:
         raise ArgumentTypeError(f"'{text}' is not a port from 0 to 65535")
     return int(text)

@@ -1,4 +1,4 @@
-"""Files of the command lines: read with one-line errors, written whole or not at all."""
+"""Files of the command lines, read with one-line errors and written whole or not at all."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from tx8isa.errors import Tx8Error
 from .overwrite import check_outputs, check_replaceable, note_read
 
 _LONGEST_PART = 50
-"""Letters of a file's name that its temporary file's name keeps; a name has at most 255 bytes."""
+"""Characters of a file's name in its temporary file's name; a name has at most 255 bytes."""
 
 _YOUNG_SECONDS = 60
-"""A temporary file of this age has been locked by its writer, if that is still there."""
+"""A temporary file of this age is locked if its writer is still running."""
 _MOST_LOCKED = 100
 """Sets of more files are not locked: a process may have a thousand files open."""
 
 
 class Journal(Protocol):
-    """Is told of files that are written, so that nothing half is left when this process is killed."""
+    """Records files in progress, so that no incomplete file is left when this process is killed."""
 
     def grows(self, name: Path, target: Path) -> None:
-        """A file is written under a name, and will have another one."""
+        """A file grows under a temporary name, and will get its own."""
 
     def whole(self, names: Sequence[Path]) -> None:
-        """These growing files are whole, and get their names now."""
+        """These files are complete, and get their names now."""
 
     def kept(self, name: Path) -> None:
-        """A growing file has its name, or is removed."""
+        """A file has got its name, or was removed."""
 
 
 journal: Journal | None = None
-"""Of this process; None if nobody is to be told."""
+"""The journal of this process; None for none."""
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The bytes of a file; Tx8Error when it cannot be read."""
+    """Read the bytes of a file; Tx8Error when it cannot be read."""
     note_read(path)
     try:
         return Path(path).read_bytes()
@@ -54,12 +54,12 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def read_text(path: str | Path) -> str:
-    """The text of a UTF-8 file; Tx8Error when it cannot be read or is not text."""
+    """Read the text of a UTF-8 file; Tx8Error when it cannot be read or is not text."""
     return as_text(read_bytes(path), str(path))
 
 
 def as_text(data: bytes, name: str) -> str:
-    """UTF-8 bytes with any line ends as text; Tx8Error names the first byte that is not UTF-8."""
+    """Decode UTF-8 bytes with any line ends; Tx8Error names the first byte that is not UTF-8."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -72,23 +72,23 @@ def as_text(data: bytes, name: str) -> str:
 
 
 Bytes = bytes | memoryview
-"""Bytes that are read: of large constants several objects see the same ones."""
+"""Read-only bytes; several objects may share those of large constants."""
 
 Content = Sequence[Bytes] | Callable[[IO[bytes]], object]
 """The content of a file: its bytes in pieces, or a function that writes them to the open file."""
 
 
 class GrowingFile:
-    """A file that grows under a temporary name in its folder, and gets its own name when it is whole.
+    """A file that grows under a temporary name in its folder, and gets its own name when it is complete.
 
-    The temporary file is always a new one, and nobody can foresee its name. A device, a pipe and an open file
-    such as /dev/stdout are written as they are. ``mode``: permissions of a new file, less the umask.
+    The temporary file is always new, and its name is unpredictable. A device, a pipe and an open file such as
+    /dev/stdout are written directly. ``mode``: permissions of a new file, less the umask.
     """
 
     def __init__(self, target: str | Path, mode: int = 0o666) -> None:
         self.target, self._mode = Path(target), mode
         self.temporary: Path | None = None
-        """The name under which it grows; None before and after that, and for what is written as it is."""
+        """The temporary name; None before and after writing, and for targets that are written directly."""
 
     def open(self) -> IO[bytes]:
         """Begin the file. Tx8Error for one that the run reads, OSError when it cannot be written."""
@@ -102,12 +102,12 @@ class GrowingFile:
             journal.grows(self.temporary, self.target)
         try:
             return _locked(self.temporary, self._mode)
-        except FileExistsError:  # what is there is not ours, and stays
+        except FileExistsError:  # an existing file is not ours, and stays
             self._forget()
             raise
 
     def keep(self) -> None:
-        """Give the file its own name. Tx8Error for one that the run has read meanwhile."""
+        """Give the file its own name. Tx8Error if the run has read a file of that name meanwhile."""
         if self.temporary is not None:
             check_replaceable(self.target)
             self.temporary.replace(self.target)
@@ -134,9 +134,9 @@ def write_whole(path: str | Path, data: bytes) -> None:
 def write_together(files: Mapping[Path, Content], mode: int = 0o666) -> None:
     """Write several files under temporary names and rename them when all are whole.
 
-    Tx8Error for what cannot be written, and for a file that the run reads. After that, or after an interrupt,
-    no temporary file is left; what a process left that was killed goes when the same file is written again.
-    ``mode`` as for ``GrowingFile``.
+    Tx8Error for a file that cannot be written or that the run reads. No temporary file is left after an error
+    or an interrupt. Files left by a killed process are removed when the same file is written again. ``mode``
+    as for ``GrowingFile``.
     """
     check_outputs([(f"'{target}'", target) for target in files], [])
     growing: list[GrowingFile] = []
@@ -163,14 +163,14 @@ def write_together(files: Mapping[Path, Content], mode: int = 0o666) -> None:
 
 
 def _uninterrupted() -> AbstractContextManager[None]:
-    """Ctrl-C waits for the end of the block: it must not come between the renames of a set."""
+    """Delay Ctrl-C to the end of the block, so that it does not come between the renames of a set."""
     from .command_line import interrupts_held
 
     return interrupts_held() if threading.current_thread() is threading.main_thread() else nullcontext()
 
 
 def _stream(target: Path) -> IO[bytes] | None:
-    """The device, pipe or open file that a name stands for; None for a file, or when there is nothing yet."""
+    """Open the device, pipe or open file of a name; None for a regular file or an unused name."""
     if not target.exists():
         return None
     descriptor = _descriptor(target)
@@ -180,7 +180,7 @@ def _stream(target: Path) -> IO[bytes] | None:
 
 
 def _descriptor(name: Path) -> int | None:
-    """The open file of this process that a name such as /dev/stdout stands for."""
+    """Return the descriptor of an open file of this process, for a name such as /dev/stdout."""
     while name.is_symlink():
         if name.parent.resolve() == Path(f"/proc/{os.getpid()}/fd"):
             return int(name.name)
@@ -189,7 +189,7 @@ def _descriptor(name: Path) -> int | None:
 
 
 def _locked(temporary: Path, mode: int) -> IO[bytes]:
-    """A new file with a lock that ends with this process: see ``sweep``."""
+    """Open a new file with a lock that ends with this process (see ``sweep``)."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     file = os.fdopen(os.open(temporary, flags, mode), "wb")
     with suppress(OSError):  # a file system without locks
@@ -210,13 +210,13 @@ def _temporary_name(name: str, mark: str) -> str:
 def sweep(folder: Path, name: str | None = None) -> None:
     """Remove temporary files of ``name``, or of all names, whose writers were killed.
 
-    A writer holds a lock on its file, which ends with the process; only a young file may lack it. What is no
-    file of this user stays, whatever its name.
+    A writer holds a lock on its file, which ends with the process; only a young file may lack it. Files of
+    other users stay, whatever their names.
     """
     pattern = re.escape(_temporary_name("NAME" if name is None else name, "MARK"))
     pattern = pattern.replace("NAME", ".+") if name is None else pattern
     temporary = re.compile(pattern.replace("MARK", "[0-9a-f]{16}"))
-    with suppress(OSError):  # a folder that cannot be listed, or has gone
+    with suppress(OSError):  # a folder that cannot be listed, or was removed
         for path in folder.iterdir():
             if temporary.fullmatch(path.name):
                 with suppress(OSError):
@@ -224,7 +224,7 @@ def sweep(folder: Path, name: str | None = None) -> None:
 
 
 def _remove_left(path: Path) -> None:
-    """Remove a temporary file if its writer was killed; OSError when it is not, or cannot be."""
+    """Remove a temporary file if its writer was killed; OSError for a live writer and for other failures."""
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(handle)
@@ -238,9 +238,9 @@ def _remove_left(path: Path) -> None:
 
 @contextmanager
 def made_folder(folder: Path) -> Iterator[None]:
-    """A folder that is there inside the block; Tx8Error when it cannot be made.
+    """Make a folder for the block; Tx8Error when it cannot be made.
 
-    When the block fails, what was made goes again, unless there is something in it.
+    When the block fails, a new folder is removed again, unless it has files.
     """
     with failure_named(folder):
         made = [each for each in (folder, *folder.parents) if not each.exists()]
@@ -258,7 +258,7 @@ def made_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def failure_named(target: Path) -> Iterator[None]:
-    """Make an error of the host a Tx8Error that names the file."""
+    """Convert an OSError to a Tx8Error that names the file."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Bytes that grow in place: large files are put together in them without copies."""
+"""Bytes that grow in place, to assemble large files without copies."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _FIRST = 1 << 16
 
 
 class GrowingBytes:
-    """Bytes to whose end others are appended.
+    """A buffer that grows at its end.
 
-    They are pages of their own, which the system moves when there are more of them. So what grows to a
-    gigabyte is written once, and room that is not used takes no memory.
+    It has pages of its own, which the system remaps as they grow. So a gigabyte is written once, and unused
+    capacity takes no memory.
     """
 
     def __init__(self) -> None:
@@ -25,9 +25,9 @@ class GrowingBytes:
         return self._size
 
     def extend(self, size: int) -> npt.NDArray[np.uint8]:
-        """``size`` more bytes, which are zeros, to be written now.
+        """Append ``size`` zero bytes and return a view for writing them.
 
-        BufferError if a view of earlier ones is still in use: they may move.
+        BufferError if an earlier view is still in use, because the buffer may move.
         """
         first, end = self._size, self._size + size
         if end > len(self._pages):
@@ -40,5 +40,5 @@ class GrowingBytes:
         return np.frombuffer(self._pages, np.uint8, size, begin)
 
     def read_only(self) -> memoryview:
-        """All bytes so far; as long as they are in use, there cannot be more."""
+        """Return all bytes so far; while this view is in use, the buffer cannot grow."""
         return memoryview(self._pages).toreadonly()[: self._size]

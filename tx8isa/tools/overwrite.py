@@ -1,4 +1,4 @@
-"""No tool writes over a file that it reads, nor over another one that it writes in the same run."""
+"""Prevents a tool from overwriting a file that it reads, or another one that it writes in the same run."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Role = tuple[str, str | Path | None]
 """A file's role in the run, in the words of a message, and its path; None or ``-`` for no file."""
 
 _read: dict[object, str] | None = None
-"""The files that the run of a tool reads, by identity; None outside of such a run."""
+"""The files that the run of a tool reads, by identity; None outside of a run."""
 
 
 @contextmanager
 def run_of_tool() -> Iterator[None]:
-    """Let ``check_replaceable`` know what is read inside the block, which is one run of a tool."""
+    """Mark a block as one run of a tool, during which ``note_read`` records the files read."""
     global _read
     before, _read = _read, {}
     try:
@@ -34,7 +34,7 @@ def note_read(path: str | Path | None, what: str = "a file that the run reads") 
 
 
 def check_replaceable(path: Path) -> None:
-    """Tx8Error for a file that this run of a tool reads, and for a name that no file can have."""
+    """Raise Tx8Error for a file that this run of a tool reads, and for a name that no file can have."""
     check_name(path)
     what = (_read or {}).get(identity(path))
     if what is not None:
@@ -42,7 +42,7 @@ def check_replaceable(path: Path) -> None:
 
 
 def check_outputs(outputs: Iterable[Role], inputs: Iterable[Role]) -> None:
-    """Tx8Error when an output is the same file as an input or another output, under whatever name.
+    """Raise Tx8Error when an output is the same file as an input or another output, under any name.
 
     Devices and pipes may be written to twice. The inputs are noted as read.
     """
@@ -65,19 +65,19 @@ def check_outputs(outputs: Iterable[Role], inputs: Iterable[Role]) -> None:
 
 
 def identity(path: str | Path | None) -> object | None:
-    """Equal for names of the same file, links included; None for a name of no file that could be replaced."""
+    """Identify a file: equal for all names and links of it; None if the name has no file to replace."""
     if path is None or str(path) == "-" or not _is_possible(path):
         return None
     path = Path(path)
     try:
         status = path.stat()
-    except OSError:  # not there yet, or a name that is too long
+    except OSError:  # a new file, or a name that is too long
         return Path(path.parent.absolute().resolve(), path.name)
     return (status.st_dev, status.st_ino) if path.is_file() else None
 
 
 def check_name(path: str | Path | None) -> None:
-    """Tx8Error for a name that no file of the host can have; scripts and models may contain any name."""
+    """Raise Tx8Error for a name that no file of the host can have, as scripts and models may contain."""
     if path is not None and not _is_possible(path):
         allowed = "expected no NUL and no half of a surrogate pair"
         raise Tx8Error(f"{str(path)!r}: no file can have this name: {allowed}")

@@ -21,7 +21,7 @@ from .text import Reading, Word, head_before
 
 
 def hover(reading: Reading, line: int, column: int) -> tuple[Word, str] | None:
-    """The word under the cursor and what the records and the assembly say about it, as Markdown."""
+    """Explain the word under the cursor by the records and the assembly, as Markdown."""
     word = reading.word_at(line, column)
     if word is None:
         return None
@@ -53,7 +53,7 @@ def _about(reading: Reading, word: Word, head: Word | None) -> str:
 
 
 def _instruction(name: str) -> str:
-    """The manual's entry of an instruction, or what a pseudo-instruction stands for."""
+    """Return the manual's entry of an instruction, or the expansion of a pseudo-instruction."""
     if registry.find(name) is None and name not in {**scalar_by_mnemonic(), **compressed_by_mnemonic()}:
         stands = "; ".join(SIMPLE.get(name, ())).replace("$", "operand ")
         return f"{name}: a pseudo-instruction" + (f" for {stands}" if stands else "")
@@ -86,7 +86,7 @@ def _symbol(name: str, symbol: SymbolEntry) -> str:
 
 
 class Proposal(NamedTuple):
-    """A word that can come next; ``kind`` is that of the lexer, ``detail`` what it takes."""
+    """A word that can come next; ``kind`` is the lexer's, ``detail`` names the operands or values."""
 
     text: str
     kind: str
@@ -94,7 +94,7 @@ class Proposal(NamedTuple):
 
 
 def completions(reading: Reading, line: int, column: int) -> list[Proposal]:
-    """The words that can stand at the cursor; the editor filters them by the letters typed."""
+    """Propose words for the cursor; the editor filters them by the letters typed."""
     if line >= len(reading.lines):
         return []
     words = reading.words(line)
@@ -111,7 +111,7 @@ def completions(reading: Reading, line: int, column: int) -> list[Proposal]:
 
 
 def _heads(reading: Reading) -> Iterator[Proposal]:
-    """Beginnings of a statement: mnemonics, directives, macros of the text."""
+    """Propose beginnings of a statement: mnemonics, directives, macros of the text."""
     for name in engine_mnemonics():
         found = registry.find(name)
         assert found is not None  # it is in the table
@@ -124,7 +124,7 @@ def _heads(reading: Reading) -> Iterator[Proposal]:
 
 
 def _engine_operands(reading: Reading, instruction: Instruction, arguments: list[str]) -> Iterator[Proposal]:
-    """Names of operands that are not given yet, with their legal values; after ``=`` words and symbols."""
+    """Propose missing operands with their legal values; after ``=`` words and symbols."""
     rows = {row.operand.name: row for row in manual.operand_rows(instruction)}
     name, equals, _ = arguments[-1].partition("=")
     if not equals:
@@ -149,7 +149,7 @@ _REGISTERS = {"register": REGISTER_NAMES, "float": FLOAT_REGISTER_NAMES}
 
 
 def _core_operands(reading: Reading, head: Word, position: int) -> Iterator[Proposal]:
-    """Words for an operand of an instruction of the core; symbols for all other statements."""
+    """Propose words for an operand of the core's instruction; symbols for all other statements."""
     record = scalar_by_mnemonic().get(head.text.lower())
     if head.kind != "core":
         yield from _symbols(reading)

@@ -1,8 +1,8 @@
 """An assembler that remembers lines of earlier texts, so that after an edit it assembles only changed lines.
 
-The bytes of an instruction depend on its text and on the symbols that it names. A line whose text is known
-is encoded again only if one of its symbols has another value or distance. Directives, labels and macros are
-carried out in every reading, so each result equals that of ``Assembler``.
+The bytes of an instruction depend on its text and on its symbols. A known line is encoded again only if one
+of its symbols has another value or distance. Directives, labels and macros are executed in every reading, so
+each result equals that of ``Assembler``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tx8isa.machine.description import Machine
 
 Encoded = tuple[Template, bytes | None, NumberedJump | None]
 _VALUES_MATTER = re.compile(r"[/%<>!]|==")
-"""Operators and functions with which a warning, or the meaning, depends on more than values of symbols."""
+"""Operators and functions whose warnings or meaning depend on more than the values of symbols."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class KnownLine:
 
 @dataclass(frozen=True, slots=True)
 class KnownCode:
-    """The code of an instruction, by the facts about the symbols that it names."""
+    """The code of an instruction, by the facts about its symbols."""
 
     names: tuple[str, ...]
     found: dict[tuple[object, ...], Encoded]
@@ -58,18 +58,18 @@ class Memory:
     templates: dict[str, Template] = field(default_factory=dict)
     shapes: dict[str, Operands] = field(default_factory=dict)
     plain: dict[str, tuple[bytes, Template]] = field(default_factory=dict)
-    """The bytes of lines that depend on no symbol."""
+    """The bytes of lines without symbols."""
     lines: dict[str, KnownLine] = field(default_factory=dict)
     codes: dict[tuple[Template, tuple[str, ...]], KnownCode] = field(default_factory=dict)
     size: int = 0
     """The number of encodings in ``codes``."""
 
     def __post_init__(self) -> None:
-        """Load the grammar of operands, for which the first mistake would have to wait."""
+        """Load the grammar of operands now, so that the first mistake need not wait for it."""
         parse_with_grammar("dst=0")
 
     def trim(self, lines: int) -> None:
-        """Forget everything when most of it cannot belong to a text of ``lines`` lines."""
+        """Clear the memory when it has many more entries than a text of ``lines`` lines needs."""
         if max(len(self.plain) + len(self.lines), self.size) > 8 * lines + 10_000:
             for known in (self.templates, self.shapes, self.plain, self.lines, self.codes):
                 known.clear()
@@ -77,7 +77,7 @@ class Memory:
 
 
 class _NotedSymbols(dict[str, SymbolEntry]):
-    """The symbols of a program; ``noted`` collects the names that are looked up."""
+    """The symbols of a program; ``noted`` collects every name that is looked up."""
 
     noted: set[str]
 
@@ -129,7 +129,7 @@ class RecallingAssembler(Assembler):
                     source, index, known.at, known.after, known.template, known.operands, known.atoms
                 )
             except (Fault, UnknownValue, RecursionError):
-                pass  # carried out once more, to report it
+                pass  # assembled once more, to report the mistake
             else:
                 return index
         before = len(self.assembly.errors) + len(self.assembly.warnings)
@@ -193,13 +193,14 @@ class RecallingAssembler(Assembler):
 
 
 _UNSETTLED = object()
-"""Stands for a symbol whose value other symbols decide."""
+"""Stands for a symbol whose value depends on other symbols."""
 
 
 def _fact(symbol: SymbolEntry | None, here: Address) -> object:
-    """The fact about a symbol that a statement at ``here`` can use; in its own section, the distance.
+    """Return the fact about a symbol on which a statement at ``here`` depends: value, or distance.
 
-    Before the layout an expression uses two places of a section only by their distance.
+    A symbol in the statement's own section counts by its distance, because before the layout an expression
+    can only use the distance of two places in a section.
     """
     if symbol is None:
         return None

@@ -1,4 +1,4 @@
-"""Where labels, buffers, symbols and macros are defined, and renaming them."""
+"""Finds and renames labels, buffers, symbols and macros."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .memory import Memory
 from .text import Reading, Word, read
 
 NAMES = ("label", "symbol", "name")
-"""The kinds of words that name something which the text defines."""
+"""The kinds of words that the text can define."""
 
 
 class Place(NamedTuple):
@@ -31,7 +31,7 @@ class Place(NamedTuple):
 
 
 def definition(reading: Reading, line: int, column: int) -> Place | None:
-    """Where the word under the cursor is defined; None for words of the language and unknown ones."""
+    """Find the definition of the word under the cursor; None for words of the language and unknown ones."""
     word = reading.word_at(line, column)
     if word is None:
         return None
@@ -47,14 +47,14 @@ def definition(reading: Reading, line: int, column: int) -> Place | None:
 
 
 def _word_in(reading: Reading, file: str, line: int, text: str) -> Place:
-    """A word of a line; the beginning of the line where another file has it."""
+    """Find a word in a line; returns the beginning of the line for a line of another file."""
     words = reading.words(line) if file == reading.name else []
     start = next((word.start for word in words if word.text == text), 0)
     return Place(file, line, start, start + len(text))
 
 
 def _numeric_label(reading: Reading, line: int, word: Word) -> Place | None:
-    """The label that ``1f`` or ``1b`` means: the next one below, or the nearest above or in this line."""
+    """Find the label of ``1f`` or ``1b``: the next one below, or the nearest one above or in this line."""
     number = word.text.rstrip("fb")
     if number == word.text:
         return Place(reading.name, line, word.start, word.end)
@@ -70,7 +70,7 @@ def _numeric_label(reading: Reading, line: int, word: Word) -> Place | None:
 
 
 def _macro(reading: Reading, name: str) -> Place | None:
-    """The line of the text that begins the definition of a macro."""
+    """Find the line that begins the definition of a macro."""
     for number, line in enumerate(reading.lines):
         words = reading.words(number) if ".macro" in line.lower() else []
         for head, found in pairwise(words):
@@ -85,10 +85,10 @@ def _macro(reading: Reading, name: str) -> Place | None:
 def renamed(
     reading: Reading, line: int, column: int, new: str, memory: Memory, folders: Sequence[str | Path] = ()
 ) -> list[Place]:
-    """The places where the name under the cursor is to be replaced by ``new``.
+    """Find all places of the name under the cursor, to replace it by ``new``.
 
-    Tx8Error for a word that is no name of this text, for a bad or taken new name, and for one that would
-    change the program.
+    Tx8Error for a word that this text does not define, for an invalid or used new name, and for a new name
+    that would change the program.
     """
     old = renamable(reading, line, column).text
     _check_new(reading, new)
@@ -100,7 +100,7 @@ def renamed(
 
 
 def renamable(reading: Reading, line: int, column: int) -> Word:
-    """The name under the cursor; Tx8Error when it is none that this text defines."""
+    """Return the name under the cursor; Tx8Error when this text does not define it."""
     word = reading.word_at(line, column)
     can = "labels, buffers and symbols of this file can be renamed"
     if word is None:
@@ -121,7 +121,7 @@ def renamable(reading: Reading, line: int, column: int) -> Word:
 
 
 def _check_new(reading: Reading, new: str) -> None:
-    """Tx8Error for a new name that is none, or taken."""
+    """Raise Tx8Error for a new name that is invalid or used."""
     if not NAME.fullmatch(new) or new == ".":
         raise Tx8Error(f"new name {new!r}: expected letters, digits, _ . $, and no digit first")
     if new in REGISTERS:
@@ -149,7 +149,7 @@ def _replaced(reading: Reading, places: Sequence[Place], new: str) -> str:
 
 
 def _meaning(reading: Reading, old: str, new: str) -> object:
-    """The meaning that renaming keeps: the image with ``new`` for ``old``, or mistakes without columns."""
+    """Return what renaming must preserve: the image with ``new`` for ``old``, or mistakes without columns."""
     mistakes = [told for told in reading.told if told.kind == "error"]
     if mistakes:
         word = re.compile(rf"(?<![\w.$]){re.escape(old)}(?![\w.$])")

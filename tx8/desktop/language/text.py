@@ -48,7 +48,7 @@ class Reading:
 
     @cached_property
     def written(self) -> list[str]:
-        """The lines as they are written; a column means the same in both."""
+        """The lines as they are written; columns equal those of ``lines``."""
         return self.text.split("\n")
 
     def words(self, line: int) -> list[Word]:
@@ -74,7 +74,7 @@ def words_of(line: str) -> list[Word]:
 
 
 def head_before(words: Sequence[Word], column: int) -> Word | None:
-    """The mnemonic or directive of the statement at a column; None before it and without one."""
+    """Return the mnemonic or directive of the statement at a column; None without one, or before it."""
     head = None
     for word in words:
         if word.start >= column:

@@ -1,4 +1,4 @@
-"""Tables of functions: their members, the parameters, and the packet fields that these fill."""
+"""Tables of C functions: the members, their parameters, and the packet fields that they fill."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tx8isa.table.packets import Packet
 
 
 class MemberError(Tx8Error):
-    """A member that does not fit its record or its packet."""
+    """A member of a table contradicts its record or its packet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Parameter:
 
 
 def parameters(text: str) -> tuple[Parameter, ...]:
-    """The parameters that a C text lists: ``uint64_t src0_addr, St_StrideIteration *si``."""
+    """Parse a C parameter list: ``uint64_t src0_addr, St_StrideIteration *si``."""
     found = []
     for word in filter(None, text.split(", ")):
         kind, _, name = word.rpartition(" ")
@@ -47,11 +47,11 @@ class Member:
     parameters: tuple[Parameter, ...]
     """The parameters after the packet."""
     fills: tuple[tuple[str, str], ...]
-    """Fields of the packet, or ``inter_type``, and the C expressions that they get, in order."""
+    """Assigned fields of the packet, or ``inter_type``, and their C expressions, in order."""
     published: bool
     """True when the signature is the vendor's (spec); otherwise it is proposed."""
     record: Instruction | None = None
-    """The instruction that the member makes completely; None for one of several that make it together."""
+    """The instruction that the member encodes completely; None if several members encode it together."""
 
     def __post_init__(self) -> None:
         fields = {field.name for field in self.packet.fields}
@@ -66,7 +66,7 @@ class Member:
 
     @property
     def unused(self) -> Iterator[Parameter]:
-        """Parameters that the packet has no place for."""
+        """Parameters without a packet field."""
         for parameter in self.parameters:
             if not any(_mentions(expression, parameter.name) for _, expression in self.fills):
                 yield parameter
@@ -79,14 +79,14 @@ def _mentions(expression: str, name: str) -> bool:
 
 @dataclass(frozen=True)
 class Table:
-    """A structure of pointers to functions, and the names by which C programs reach it."""
+    """A structure of function pointers, and its names in C programs."""
 
     name: str
     """Its C type, ``TsmArith``."""
     pointer: str
     """The member of ``TsmOperatorPointer`` that points to it, ``arith_pointer``."""
     instruction: str
-    """The vendor's name for its packets, ``TsmArithInstr``; empty when it is the packet's own name."""
+    """The vendor's name for its packets, ``TsmArithInstr``; empty if it equals the packet's name."""
     members: tuple[Member, ...]
 
     @cached_property

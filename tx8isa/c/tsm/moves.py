@@ -1,4 +1,4 @@
-"""Members that make a whole instruction on tensors: pools, moves, and the odd ones of ``TsmPeripheral``."""
+"""Members that encode a whole instruction on tensors: pools, moves, and those of ``TsmPeripheral``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The texts that are written from the tables: three headers, and the library's functions."""
+"""Generates texts from the tables: three headers, and the library's functions."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def adapter() -> str:
 
 
 def operators() -> str:
-    """``instr_operator.h``: what leads to the tables."""
+    """``instr_operator.h``: the structure of pointers to the tables."""
     rows = "".join(f"    void *{table.pointer};\n" for table in tables())
     pointers = (
         f"typedef struct TsmOperatorPointer {{\n{rows}    void *stream_pointer;\n}} TsmOperatorPointer;\n"
@@ -162,7 +162,7 @@ def _indented(text: str) -> str:
 
 
 def texts() -> dict[Path, str]:
-    """The generated files and what they hold."""
+    """Return the generated texts by file."""
     return {
         HEADERS / "instr_def.h": definitions(),
         HEADERS / "instr_adapter_plat.h": adapter(),

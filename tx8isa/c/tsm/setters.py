@@ -1,4 +1,4 @@
-"""Members that fill a part of a packet: of the matrix engine and of the loads and stores.
+"""Members that fill a part of a packet, for the matrix engine and for loads and stores.
 
 Several calls make one instruction. Names and parameters of published members are the vendor's (spec).
 """
@@ -22,10 +22,10 @@ def _setter(name: str, text: str, *fills: tuple[str, str], published: bool = Tru
 
 
 def _shared(address: str) -> Iterator[Member]:
-    """Parameters common to products and convolutions; ``address``: the vendor's name for that of a scale."""
+    """Setters common to products and convolutions; ``address``: the vendor's name for a scale's address."""
     for side in ("Negative", "Positive"):
         field = f"scale_{side[0].lower()}"
-        # Both sides are in use once one is: the bit is common, so a side without a scale leaves it.
+        # The positive and the negative scale share the bit, so a setter without a scale leaves it.
         enabled = ("scale_en", "instr->scale_en | (scale_en != 0)")
         text = f"uint8_t scale_en, uint64_t {address}"
         yield _setter(f"Set{side}AxisScale", text, (field, f"(uint32_t){address}"), enabled)
@@ -67,7 +67,7 @@ def convolutions(depthwise: bool) -> Iterator[Member]:
     kind = (("type", "TX8_NE_DWCONV"),) if depthwise else ()
     image = (("src_a", "(uint32_t)X_addr"), ("tfr_0", "tsm_shape(shape)"), ("input_format", "(uint8_t)fmt"))
     yield setter("AddInput", "uint64_t X_addr, Data_Shape shape, Data_Format fmt", *kind, *image)
-    # The packet has no place for the shape and the format of the weights: the window and the input have them.
+    # The packet has no field for the weights' shape and format; window and input imply them.
     weights = ("src_w", "(uint32_t)W_addr")
     yield setter("AddWeight", "uint64_t W_addr, Data_Shape shape, Data_Format fmt", weights)
     bias = (("bias_en", "bias_en != 0"), ("bias", "(uint32_t)bias_addr"))
@@ -93,8 +93,8 @@ def convolutions(depthwise: bool) -> Iterator[Member]:
 
 
 def transfers(engine: Engine) -> Iterator[Member]:
-    """``TsmRdma`` and ``TsmWdma``: they get strides in elements and plain trip counts (spec: the vendor's
-    callers), and the packet has bytes and trips minus 1."""
+    """``TsmRdma`` and ``TsmWdma``: they take strides in elements and plain trip counts (spec: the vendor's
+    callers); the packet holds strides in bytes and trips minus 1."""
     packet = PACKETS[engine]
     kind = ("inter_type", f"TSM_TYPE(instr, TX8_ENGINE_{engine.name})")
     ends = (("src", "src"), ("dst", "dst"))

@@ -1,6 +1,6 @@
 """The tables, in the order of ``TsmOperatorPointer`` (spec).
 
-The order inside a table is that of the opcodes, and for parts of a packet that of a public list (proposed).
+A table is in the order of the opcodes; members for parts of a packet follow a public list (proposed).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def tables() -> tuple[Table, ...]:
 
 
 def find(name: str) -> tuple[Table, Member]:
-    """The member that ``TsmArith.AddVV`` names; MemberError when there is none."""
+    """Find a member by a name such as ``TsmArith.AddVV``; MemberError when there is none."""
     table_name, _, member_name = name.partition(".")
     known = {table.name: table for table in tables()}
     if table_name not in known:

@@ -1,7 +1,7 @@
-"""Members that make a whole instruction: one for each record of CT and TDMA, in the order of the opcodes.
+"""Members that encode a whole instruction: one for each record of CT and TDMA, in the order of the opcodes.
 
-The names and the parameters of those that the public C runtime uses are the vendor's (spec), and so are the
-names of the others; the parameters of the others are proposed.
+All names are the vendor's (spec), and so are the parameters of the members that the public C runtime uses.
+The parameters of the other members are proposed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ look-up is src0."""
 
 _LEVELS = tuple(f"{word}{level}" for level in range(3) for word in ("stride", "iteration"))
 _LOOPS = {"src_si": "src_", "dst_si": "dst_", "si": "dst_"}
-"""Start of the fields that a loop nest fills."""
+"""Prefix of the fields that a loop nest fills."""
 
 
 def _places(record: Instruction, type_: str, name: str) -> Iterator[tuple[str, str]]:
@@ -53,13 +53,13 @@ def _places(record: Instruction, type_: str, name: str) -> Iterator[tuple[str, s
     elif name in _FIELDS:
         field = PACKETS[record.engine].field(_FIELDS[name])
         cast = f"(uint{8 * field.bytes}_t)"
-        # The scales are signed: what lies above their 32 bits must stay zero.
+        # The scales are signed; the bits above their 32 bits must stay zero.
         cast += "(uint32_t)" if type_ == "int32_t" and field.bytes > 4 else ""
         yield field.name, f"tsm_shape({name})" if type_ == "Data_Shape" else f"{cast}{name}"
 
 
 def member(name: str, mnemonic: str, text: str, *, published: bool, extra: str = "") -> Member:
-    """The member that makes an instruction out of the parameters in a C text.
+    """Make the member that encodes an instruction, with the parameters of a C text.
 
     ``extra``: ``field=expression`` for fields without an operand. MemberError when an operand of the record
     has no value.

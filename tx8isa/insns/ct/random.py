@@ -1,7 +1,7 @@
 """CT random numbers: randgen (185) and elemmask (186) (docs/isa.md, Random numbers).
 
-The chip's generator is not published; that randgen uses xorshift128+ (S. Vigna, Further scramblings of
-Marsaglia's xorshift generators, 2017), which has two 64-bit words of state, is proposed.
+The chip's generator is not published. Proposed: randgen uses xorshift128+ (S. Vigna, Further scramblings of
+Marsaglia's xorshift generators, 2017), which has two 64-bit words of state.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The records of what moves data: RDMA, WDMA, TDMA, the DTE, and the waits for them.
+"""The records of the units that move data, RDMA, WDMA, TDMA and DTE, and of the waits for them.
 
 Loop nests are in ``families/nest.py``.
 """

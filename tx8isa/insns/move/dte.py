@@ -1,7 +1,7 @@
 """Copies between tiles (docs/isa.md, Copies between tiles).
 
-Opcodes 0..5 are the software modes of the chip's driver (spec); those above are ours. In the general case,
-several destinations at addresses of their own, a program writes the registers of the DTE instead.
+Opcodes 0..5 are the software modes of the chip's driver (spec); the others are proposed by this project. For
+several destinations at different addresses, a program writes the registers of the DTE instead.
 """
 
 from __future__ import annotations

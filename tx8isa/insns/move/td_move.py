@@ -33,7 +33,7 @@ _SHUNNED = "on a card a nchw2nhwc ended in a time-out of TDMA, and programs leav
 
 
 def _record(opcode: int, check: Rule, shunned: str = "") -> Callable[[Index], Index]:
-    """Decorator: the record of a source-index body, named after it."""
+    """Decorator: make the record of a source-index body, with the body's name."""
     result = "[1,4,8,3]" if check is _same else "[1,8,4,3]"
 
     def wrap(body: Index) -> Index:

@@ -1,4 +1,4 @@
 """The records of the matrix engine NE: products and convolutions.
 
-What they share is in ``families/matrix.py``.
+Their common code is in ``families/matrix.py``.
 """

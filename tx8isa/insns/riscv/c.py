@@ -1,8 +1,8 @@
 """C: compressed instructions. Source: RISC-V manual, volume I, chapter "C", those of RV64 with D (spec).
 
-An encoding with an effect on no register, such as an addition to x0, is a hint: it is executed as what it
-stands for. Encodings that the manual reserves are illegal. The shifts by 0, which are hints, have the names
-that binutils gives them.
+An encoding without effect on a register, such as an addition to x0, is a hint; it is executed like its
+expansion. Encodings that the manual reserves are illegal. Shifts by 0, which are hints, have their binutils
+names.
 """
 
 from __future__ import annotations

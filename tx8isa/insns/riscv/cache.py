@@ -1,8 +1,8 @@
 """Maintenance of the data cache of the core, a T-Head C908. Source: its instruction set extension (spec).
 
-The cache sees nothing of what engines write to DDR, and they see nothing of what it holds (board). A clean
-writes what the cache holds to DDR; an invalidation makes it load anew. ``fence`` or ``th.sync`` completes
-both. A line has ``CACHE_LINE`` bytes (``limits.py``).
+The cache is not coherent with the engines (board): it does not see their writes to DDR, and they do not see
+its contents. A clean writes a cached line to DDR; an invalidation discards it, so that the next access loads
+from DDR. ``fence`` or ``th.sync`` completes both. A line has ``CACHE_LINE`` bytes (``limits.py``).
 """
 
 from __future__ import annotations

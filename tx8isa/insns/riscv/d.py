@@ -1,6 +1,6 @@
 """RV64D: double precision. Source: RISC-V manual, volume I, chapter "D" (spec).
 
-A binary64 fills an f register. What F has too is in ``fd.py``.
+A binary64 fills an f register. Instructions that F has too are in ``fd.py``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """RV64F: single precision. Source: RISC-V manual, volume I, chapter "F" (spec).
 
-A binary32 in an f register is NaN-boxed: the upper 32 bits are ones. What D has too is in ``fd.py``.
+A binary32 in an f register is NaN-boxed: the upper 32 bits are ones. Instructions that D has too are in
+``fd.py``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What F and D have in common: each definition gives one instruction for single and one for double precision.
+"""Instructions common to F and D: each definition makes one for single and one for double precision.
 
-Source: RISC-V manual, volume I, chapters "F" and "D" (spec). A body is written over the names ``FORM``,
-``opened`` and ``closed``. They stand here for double precision; ``instructions_of`` gives a plain function of
-the same code in which they stand for another.
+Source: RISC-V manual, volume I, chapters "F" and "D" (spec). A body uses the names ``FORM``, ``opened`` and
+``closed``. In this module they are bound to double precision; ``instructions_of`` binds them to another
+precision in a copy of the function.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def closed(result: tuple[int, int]) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """One of the two precisions: what fills the texts of a definition, and the names in its body."""
+    """One of the two precisions: values for the placeholders and the names of a definition."""
 
     letter: str
-    """Written ``{w}`` in the definitions: the end of a mnemonic."""
+    """Placeholder ``{w}``: the end of a mnemonic."""
     code: str
-    """Written ``{fmt}``: the two bits of the encoding."""
+    """Placeholder ``{fmt}``: the two bits of the encoding."""
     number: str
-    """Written ``{number}``: what the manual calls a number."""
+    """Placeholder ``{number}``: the manual's name for a number of this format."""
     FORM: Form
     opened: Callable[[int], int]
     """The pattern in an f register."""
@@ -60,7 +60,7 @@ class Width:
     """(pattern, flags) with the pattern as an f register holds it."""
 
     def fill(self, text: str) -> str:
-        """A text of a definition for this precision."""
+        """Fill the placeholders in a text of a definition."""
         return text.format(w=self.letter, fmt=self.code, number=self.number)
 
 
@@ -75,7 +75,7 @@ _DEFINITIONS: list[_Definition] = []
 
 
 def instructions_of(width: Width, module: str) -> tuple[Scalar, ...]:
-    """The records of one precision, for the manual those of ``module``."""
+    """Make the records of one precision; the manual lists them under ``module``."""
     return tuple(
         scalar(width.fill(syntax), width.fill(pattern), example=width.fill(example), kind="float")(
             _bound(body, width, module)
@@ -85,7 +85,7 @@ def instructions_of(width: Width, module: str) -> tuple[Scalar, ...]:
 
 
 def _bound(body: Body, width: Width, module: str) -> Body:
-    """The body with the names of ``width`` as globals; a closure could not be inlined where it is used."""
+    """Copy the body with the names of ``width`` as globals; callers could not inline a closure."""
     names = {"FORM": width.FORM, "opened": width.opened, "closed": width.closed, "__name__": module}
     made = FunctionType(body.__code__, {**body.__globals__, **names}, body.__name__)
     made.__doc__ = width.fill(body.__doc__ or "")
@@ -93,7 +93,7 @@ def _bound(body: Body, width: Width, module: str) -> Body:
 
 
 def _both(syntax: str, pattern: str, example: str) -> Callable[[Body], Body]:
-    """Decorator: define an operation of both; ``scalar`` explains the texts, ``Width`` what is in braces."""
+    """Decorator: define an operation of both precisions, with texts as for ``scalar`` and ``Width``."""
 
     def define(body: Body) -> Body:
         _DEFINITIONS.append(_Definition(syntax, pattern, example, body))

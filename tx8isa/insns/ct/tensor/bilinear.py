@@ -20,7 +20,7 @@ def _sample(position: int, scale: int, extent: int) -> int:
 
 
 def _blend(a: float, b: float, t: float) -> float:
-    """Proposed: a neighbour of weight 0 takes no part, so a scale of 1 copies infinities and NaN too."""
+    """Proposed: a neighbour of weight 0 is ignored, so a scale of 1 copies infinities and NaN too."""
     return a if t == 0.0 else a * (1.0 - t) + b * t
 
 
