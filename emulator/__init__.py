@@ -1,4 +1,4 @@
-"""The emulator: program images to behaviour, instruction by instruction and byte for byte.
+"""The emulator: executes program images instruction by instruction, exact to the byte.
 
     emulator.load("prog.bin").run({"x": array}) -> {"y": array}
 

@@ -1,6 +1,6 @@
-"""A chip with a loaded program, and everything that the compiled loop leaves to Python.
+"""A chip with a loaded program, and the instructions that the compiled loop leaves to Python.
 
-A scheduler decides which tiles run and how far: ``System``'s, or the debugger's.
+A scheduler, ``System``'s or the debugger's, selects the tiles to run and their quanta.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _SCALAR_BYTES = 4
 
 
 class Chip:
-    """Tiles, memories and devices of a chip; ``options`` has every option.
+    """Tiles, memories and devices of a chip; ``options`` are complete.
 
     ``number`` is the chip's number among several.
     """
@@ -90,7 +90,7 @@ class Chip:
         if not self.data:
             words[state.MADE], words[state.MADE_SPM] = self.memories.made.addresses(number)
         hart = self.machine.hartid(self.number, number)
-        words[state.HART], words[state.RANDOM] = hart, hart + 1  # a seed of its own for each, never 0
+        words[state.HART], words[state.RANDOM] = hart, hart + 1  # each tile has its own seed, never 0
         tile.pc = self.image.tile_entries.get(hart, self.image.entry)
         return tile
 
@@ -168,12 +168,12 @@ class Chip:
         return copied or released
 
     def serve_time(self) -> bool:
-        """If all tiles that could run wait for simulated time, advance it to the first; return True if so."""
+        """Advance simulated time to the first tile that waits for it, if no tile can run; True if it did."""
         busy = any(t.status is Status.RUNNING and t.words[state.LIMIT] != 0 for t in self.tiles)
         return self.simulator is not None and not busy and self.simulator.serve_first()
 
     def ended(self) -> None:
-        """Tell the observers that no tile will run any more."""
+        """Notify the observers that no tile will run any more."""
         for observer in self.observers:
             observer.run_ended(self.tiles)
 

@@ -173,7 +173,7 @@ def _stage(pieces: Pieces, sources: list[Host], targets: list[Host]) -> tuple[li
 
 
 def _copy(pieces: Pieces, target: int, to: Levels, source: int, of: Levels) -> None:
-    """Copy pieces in the order of the loops; of several pieces for one place the last one remains."""
+    """Copy pieces in the order of the loops; if several have the same target, the last one remains."""
     if to == of == pieces.consecutive:
         ctypes.memmove(target, source, pieces.total)
         return
@@ -187,7 +187,7 @@ def copies_kernel() -> int:
 
 
 def copy_pieces(target: int, source: int, words: int) -> int:
-    """Compiled: copy between host addresses; ``words`` is the address of the loops (``notes``)."""
+    """Copy between host addresses; ``words`` is the address of the loops (``notes``). Compiled."""
     nest = view_i64(words, NEST_WORDS)
     second, third = nest[TRIPS + 1], nest[TRIPS + 2]
     for k in range(second * third):

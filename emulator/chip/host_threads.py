@@ -39,8 +39,8 @@ NEXT = 1  # number of the next tile to take
 THREADS = 2  # number of threads
 ARRIVED = 3  # number of threads that have found no tile left in this round
 TURN = 4  # rounds so far
-PYTHON = 5  # 1: Python has to end this round
-LEAVE = 6  # 1: all threads have to return to Python
+PYTHON = 5  # 1: Python must end this round
+LEAVE = 6  # 1: all threads must return to Python
 EVERYONE = 7  # the set of all tiles
 QUANTUM = 8  # the most instructions of a tile in a round
 LIMIT = 9  # a number of instructions that no tile executes
@@ -267,7 +267,7 @@ def make_serve(control: Function, exit_tile: Function, set_priority: Function) -
 
 
 def make_work(serve: Function) -> Function:
-    """``serve`` does what a tile has stopped for, if it can."""
+    """``serve`` handles the reason for which a tile has stopped, if it can."""
 
     def run_tile(shared: int, row: int, tile: int) -> bool:
         """Run a tile until its part in the round ends; False when it needs Python first."""
@@ -281,7 +281,7 @@ def make_work(serve: Function) -> Function:
     def work(shared: int, first: int, scratch: int, scratch_bytes: int) -> int:
         """Run tiles, beginning with ``first`` if that is not -1.
 
-        The result is the number of a tile that needs Python, or -1 when Python has to end the round.
+        Returns the number of a tile that needs Python, or -1 when Python must end the round.
         """
         tile = first
         while True:
@@ -314,7 +314,7 @@ def _compile_rounds() -> int:
 
 
 _compiled_rounds = cache(_compile_rounds)
-"""Every chip asks for the address; finding the key alone takes milliseconds."""
+"""The compiled function, kept because every chip needs it, and computing its key takes milliseconds."""
 
 
 def rounds_kernel() -> int:
@@ -353,7 +353,7 @@ class HostThreads:
             self._note_barrier(tile)
 
     def _note_barrier(self, tile: Tile) -> None:
-        """Tell the threads of a barrier that a tile has reached in Python."""
+        """Record for the threads a barrier that a tile has reached in Python."""
         if tile.status is Status.BARRIER:
             row = self.rows[tile.number]
             row[WAITS], row[GROUP] = AT_BARRIER, s64(tile.group)

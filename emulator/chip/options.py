@@ -26,8 +26,8 @@ class RunOptions(TypedDict, total=False):
     on_exception: OnException
     """The treatment of a refused engine instruction.
 
-    ``stop``: the run ends. ``drop``: the exception register shows it, nothing is executed, and the program
-    continues (docs/isa.md, Exceptions; proposed).
+    ``stop``: the run ends. ``drop``: the exception register records it, the instruction has no effect, and
+    the program continues (docs/isa.md, Exceptions; proposed).
     """
     show: Show
     """Receives (file, data): the program's output to the files 1 and 2."""
@@ -35,19 +35,19 @@ class RunOptions(TypedDict, total=False):
     """``hostile`` spoils the rest of the last line of every CT and NE result (docs/isa.md, Memories and
     addresses)."""
     ne_post: NePost
-    """``proposed``: the matrix engine's bias, scale and activation of float formats take part. ``ignore``:
-    they change nothing, as on the board (docs/isa.md, Post-processing)."""
+    """``proposed``: the matrix engine applies bias, scale and activation of float formats. ``ignore``: it
+    ignores them, as on the board (docs/isa.md, Post-processing)."""
     translate: bool
-    """Frequent parts of the program become machine code; that is faster and changes nothing else."""
+    """Translate frequent parts of the program to machine code, which only affects speed."""
     strict: bool
-    """Look for hazards (docs/strict.md); the tiles run on one host thread then."""
+    """Look for hazards (docs/strict.md); the tiles then run on one host thread."""
     data: bool
     """False: engines and copies neither compute nor move data, and there are no results; time, counts and
     checks are those of a run with data. A program that depends on data stops (docs/emulator.md)."""
     timed: bool | None
     """Simulate time during the run (docs/timing.md). None: when there are sinks or the program reads time."""
     field: PrimeField | None
-    """Execute the program in prime fields too (docs/proving.md); the tiles run on one host thread then."""
+    """Also execute the program in prime fields (docs/proving.md); the tiles then run on one host thread."""
     sinks: Sequence[Sink]
     """The sinks that receive the slices of simulated time."""
 

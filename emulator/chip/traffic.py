@@ -66,7 +66,7 @@ class Traffic:
         """Copies that compiled code has recorded; they come after the copies in ``started``."""
         self.observers: list[Observer] = []
         self.polls = [""] * len(tiles)
-        """For each tile: the register of its last poll, if that may have been in vain."""
+        """For each tile: the register of its last poll, if that may have failed."""
 
     def start(self, tile: Tile, record: Instruction) -> None:
         """Execute the send, wait or barrier at a tile's program counter; Fault for illegal operands."""
@@ -161,7 +161,7 @@ class Traffic:
     def poll(self, tile: Tile, what: str, found: bool) -> None:
         """Record that a program has read a register that other tiles change.
 
-        If it may not have found what it waits for, its quantum ends, so that the other tiles run first.
+        If the poll may have failed, the tile's quantum ends, so that the other tiles run first.
         """
         self.polls[tile.number] = "" if found else what
         if not found:
@@ -170,7 +170,7 @@ class Traffic:
                 observer.polled(tile)
 
     def looking_for(self, tile: Tile) -> str:
-        """Return the register that a tile polled last, if that was in vain, for messages."""
+        """Return the register that a tile polled last, if the poll failed, for messages."""
         what = self.polls[tile.number]
         return f"; its last poll was of {what}" if what else ""
 

@@ -2,9 +2,9 @@
 
 Simulated time orders everything between chips. A chip runs a round of its tiles. Then it advances time as far
 as no tile holds it back and no other chip may still send something (``bound``). Messages from others take
-effect at their time, before the next round. A tile that polls in vain again and again holds back no time: it
-continues only when something arrives. So rounds, messages and their times follow one another in the same way
-however far the other chips are, and wherever they are emulated.
+effect at their time, before the next round. A tile whose polls fail repeatedly holds back no time: it
+continues only when something arrives. So rounds, messages and their times have the same order however far the
+other chips are, and wherever they are emulated.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Failure(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """The results of one step of a chip."""
+    """The messages that leave a chip in one step."""
 
     hops: list[tuple[Hop, Passage]]
     receipts: list[tuple[Receipt, int]]
@@ -136,7 +136,7 @@ class LinkedChip(System):
     def _next_coming(self) -> int:
         return self._coming[0][0] if self._coming else HUGE
 
-    # -- going on ----------------------------------------------------------------------------------------
+    # -- advancing ---------------------------------------------------------------------------------------
 
     @property
     def promise(self) -> int:
@@ -152,19 +152,19 @@ class LinkedChip(System):
 
     @property
     def _settled(self) -> int:
-        """Return the time before which nothing more of the chip itself reaches a link."""
+        """Return the time before which no further message from this chip reaches a link."""
         time = self.time
         return min(time.next_deed, time.next_turn, time.next_departure, self._next_coming)
 
     @property
     def over(self) -> bool:
-        """Return True if all tiles have exited and nothing is under way here."""
+        """Return True if all tiles have exited and no message or copy is under way here."""
         exited = all(tile.status is Status.EXITED for tile in self.tiles)
         return exited and min(self.promise, self.time.next_event) == HUGE
 
     @property
     def polls(self) -> bool:
-        """Return True if a tile polls again and again."""
+        """Return True if a tile polls repeatedly."""
         return any(tile.status is Status.RUNNING for tile in self.tiles)
 
     def step(self, bound: int, limit: int) -> Outgoing:
@@ -188,7 +188,7 @@ class LinkedChip(System):
     def _take_what_is_due(self, bound: int) -> list[tuple[Receipt, int]] | None:
         """Apply the next messages, all of one time; return their receipts with arrival times.
 
-        None: nothing is due before others may send something, or before a tile may do something.
+        None if no message is due before other chips may send one, or before a tile may act.
         """
         due = self._next_coming
         if due >= min(bound, self.time.next_deed):
@@ -222,7 +222,7 @@ class LinkedChip(System):
         return [(Receipt(message.origin, not arrived), self.time.now + way)]
 
     def _note(self, message: Sent, tile: int, stream: int, pieces: Pieces, side: Side | None) -> None:
-        """Tell observers that a message has arrived, as ``Sanitizer.came_from_afar``."""
+        """Notify observers that a message has arrived, as ``Sanitizer.came_from_afar``."""
         if self.sanitizer and message.stamp is not None:
             self.sanitizer.came_from_afar(message.stamp, tile, stream, pieces, side)
         if stream >= 0:

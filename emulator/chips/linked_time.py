@@ -47,7 +47,7 @@ class LinkedSimulator(Simulator):
         self.departed = 0
         """Messages that have left for other chips."""
         self._polled = np.full(len(tiles), _NEVER, dtype=np.int64)
-        """For each tile: instructions before its last poll, if that was in vain again."""
+        """For each tile: instructions before its last poll, if polls failed repeatedly."""
         self.outstanding = np.zeros(len(tiles), dtype=np.int64)
         """For each tile: copies to other chips that are not done."""
 
@@ -57,9 +57,9 @@ class LinkedSimulator(Simulator):
         super().polled(tile)
 
     def only_polls(self, tile: Tile) -> bool:
-        """Return True if a tile's last instruction was another poll in vain, and nothing came in between.
+        """Return True if a tile's last instruction was another failed poll, and nothing arrived in between.
 
-        After the first time it may still continue: a register holds a value, not what is looked for.
+        After the first failed poll it may still continue, because the register's value may suffice for it.
         """
         return bool(self._polled[tile.number] == tile.retired - 1)
 
@@ -115,7 +115,7 @@ class LinkedSimulator(Simulator):
 
     @property
     def next_deed(self) -> int:
-        """Return the time before which no tile with a processed log may do something."""
+        """Return the time before which no tile with a processed log may act."""
         return max(int(self.chip[self._places + layout.P_HOLD].min()), self.now)
 
     @property
@@ -125,12 +125,12 @@ class LinkedSimulator(Simulator):
 
     @property
     def next_turn(self) -> int:
-        """Return the time before which no tile with an unprocessed log may do something after it."""
+        """Return the time before which no tile with an unprocessed log may act after its log."""
         exited = np.array([tile.status is Status.EXITED for tile in self.tiles])
         return layout.HUGE if (exited | (self._heads[:, layout.T_AT] == 0)).all() else self.next_event
 
     def let_pass(self, tiles: Iterable[int]) -> None:
-        """After a round: let these tiles hold back no time until they do something again."""
+        """After a round: let these tiles hold back no time until they act again."""
         self.reach(1)  # the last instructions show when each tile holds back time
         self.chip[self._places[list(tiles)] + layout.P_HOLD] = layout.HUGE
 

@@ -75,7 +75,7 @@ class ChipMesh:
         for chip in self.chips:
             self._promises[chip.number] = chip.promise
         self._in_vain: dict[int, int] = {}
-        """By chip: the time to which it advanced without effect; nothing has reached it since then."""
+        """By chip: the time up to which it advanced without effect, if nothing has reached it since then."""
         self._stood = StandingChips()
         self._moved = True
 
@@ -106,7 +106,7 @@ class ChipMesh:
             self._show(HUGE)
 
     def _go_on(self, limit: int) -> bool:
-        """Let every chip do a step; return True if one has done anything."""
+        """Let every chip make a step; return True if any had an effect."""
         worked = False
         for chip in self.chips:
             bound = self._bound(chip)
@@ -157,11 +157,11 @@ class ChipMesh:
     # -- standing still ----------------------------------------------------------------------------------
 
     def _all_stand_still(self) -> bool:
-        """Return True if nothing is under way elsewhere either."""
+        """Return True if nothing is under way on the chips of other ranks either."""
         return True
 
     def _of_all(self, fact: Fact) -> list[Fact]:
-        """Return a fact about the chips here, with the facts about the others."""
+        """Gather a fact about the chips here with the facts of other ranks."""
         return [fact]
 
     def _stand_still(self, limit: int) -> bool:

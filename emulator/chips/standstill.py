@@ -1,4 +1,4 @@
-"""Chips that stand still: tells whether they do so for ever, and writes the message about it."""
+"""Detects that chips stand still for ever, and writes the message about it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The manual as text for a terminal: ``tx8emu --instructions``.
 
 An entry begins with the mnemonic in the first column, so that ``grep '^ct'`` gives a list of one line each;
-all that belongs to it is indented.
+the rest of the entry is indented.
 """
 
 from __future__ import annotations

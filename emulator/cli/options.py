@@ -38,7 +38,7 @@ documents: python -m tx8 prints where they are."""
 
 
 class _Instructions(argparse.Action):
-    """Like ``--help``: print and exit, whatever else there is."""
+    """Like ``--help``: print and exit, whatever the other arguments are."""
 
     def __call__(self, parser: argparse.ArgumentParser, _: Any, values: Any, option: Any = None) -> None:
         from .manual import show

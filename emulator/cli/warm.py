@@ -1,6 +1,6 @@
 """``tx8emu --warm``: the machine code that programs commonly need, made at once.
 
-Left out are variants that few programs use: other rounding modes than nearest even, kernels that note numeric
+Omitted are variants that few programs use: other rounding modes than nearest even, kernels that note numeric
 exceptions, and the post-processing of the matrix engine (``ne_post``).
 """
 
@@ -55,7 +55,7 @@ def warm(file: TextIO | None) -> str:
 
 
 class Warm(argparse.Action):
-    """Like ``--help``: fill the cache and exit, whatever else there is."""
+    """Like ``--help``: fill the cache and exit, whatever the other arguments are."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from emulator.native import jit_enabled, store

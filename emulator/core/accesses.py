@@ -44,7 +44,7 @@ def note_store(s: Any, host: int, size: int) -> None:
 
 
 def is_made(s: Any, host: int, size: int) -> int:
-    """Return 1 if an engine or a copy would have made bytes that a load reads, in a run without data."""
+    """Return 1 if an engine or a copy would have written bytes that a load reads, in a run without data."""
     marks, place = s64(s[u64(state.MADE_SPM)]), host - s64(s[u64(state.SPM)])
     if u64(place) >= u64(s[u64(state.SPM_BYTES)]):
         marks, place = s64(s[u64(state.MADE)]), host - s64(s[u64(state.DDR)])

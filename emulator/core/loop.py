@@ -8,11 +8,11 @@ Its source is text: the templates below, and between them the bodies of the reco
 would be a second definition of every instruction, or would call the bodies, and a call costs more than most
 instructions do. ``{NAME}`` is a number, see ``_numbers``; ``s`` is a view of the tile's words.
 
-``loop`` has only frequent instructions and calls nothing: every value that is needed after a call costs all
-other instructions a register. ``run`` calls ``loop`` (from more than one place: LLVM would inline it
-otherwise, which makes it a quarter slower), translated code (``translate``), the floating-point unit, and the
-registers of the NCC, and what is told of hints. It also reads mhartid, with which every program begins:
-sixteen tiles would leave compiled code one by one.
+``loop`` has only frequent instructions and calls nothing, because every value that is needed after a call
+costs all other instructions a register. ``run`` calls ``loop`` from more than one place; otherwise LLVM would
+inline it, which makes it a quarter slower. ``run`` also calls translated code (``translate``), the
+floating-point unit, the registers of the NCC and the hook of hints. It also reads mhartid, with which every
+program begins; otherwise sixteen tiles would leave compiled code one by one.
 """
 
 from __future__ import annotations

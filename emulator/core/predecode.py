@@ -190,7 +190,7 @@ def _pack(operation: int, record: Scalar, values: dict[str, Words]) -> Words:
 def _pack_float(number: int, record: Scalar, words: Words) -> Words:
     """Return FLOAT, or an operation of the loop that may suffice.
 
-    Operands that do not exist are the first: it does not matter then whether they are NaN-boxed.
+    Missing operands repeat the first one, so that the test for NaN-boxing does not depend on them.
     """
     fields = _places(record, _values(record, words))
     rs2, rs3 = (fields.get(name, fields["rs1"]) for name in ("rs2", "rs3"))

@@ -1,4 +1,4 @@
-"""``--explore N``: the same program in N other orders that the queues permit, and differing results.
+"""``--explore N``: runs the program in N other orders that the queues permit, and compares the results.
 
 In every order each decision is random: the next entry to execute among those that may begin, over all
 workers, and whether one is executed right after an instruction was issued, although nothing waits for it yet.

@@ -1,4 +1,4 @@
 """Engine instructions from issue to execution: decoded, checked, queued, executed in a permitted order.
 
-It knows one tile and no program text.
+The code handles one tile, and does not read program text.
 """

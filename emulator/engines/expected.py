@@ -1,4 +1,4 @@
-"""Which kernels a program needs, as far as its text says."""
+"""Predicts the kernels that a program needs, from its text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import tables
 
 
 def expected_slots(records: npt.NDArray[np.int64], control: npt.NDArray[np.int64]) -> list[int]:
-    """The slots of engine instructions, given by their record numbers and control words, each once.
+    """Return the distinct slots of engine instructions, given by record numbers and control words.
 
     Formats and rounding modes that come from registers are not known here.
     """
@@ -28,7 +28,7 @@ def expected_slots(records: npt.NDArray[np.int64], control: npt.NDArray[np.int64
 
 
 def all_slots() -> list[int]:
-    """A slot for every instruction in every format, rounded to nearest even, with no exception noted."""
+    """Return a slot for every instruction and format, rounded to nearest even, without noting exceptions."""
     found = []
     for number, record in enumerate(tables.records()):
         if has_kernels(number):
@@ -38,13 +38,13 @@ def all_slots() -> list[int]:
 
 
 def has_kernels(number: int) -> bool:
-    """Whether instructions of a record are executed by kernels."""
+    """Return True if kernels execute the instructions of a record."""
     meaning = tables.records()[number].meaning
     return isinstance(meaning, Matrix | Convolution) or type(meaning) in FAMILIES
 
 
 def _field(table: npt.NDArray[np.int64], header: int, position: int, word: int) -> int:
-    """The value of an operand in the control word; 0 where the record has no such operand there."""
+    """Return the value of an operand in the control word; 0 if the record has no such operand there."""
     row = (int(table[header + tables.OPERAND_ROWS]) + position) * tables.ROW
     if position < 0 or table[row + tables.O_WORDS]:
         return 0

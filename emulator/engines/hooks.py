@@ -1,8 +1,8 @@
-"""The hooks that compiled code calls when an engine instruction is issued or a wait has ended, and, that of
-simulated time, when a tile sends copies, waits for them, has come to a barrier or has exited.
+"""Hooks that compiled code calls when an engine instruction is issued or a wait has ended.
 
-Their addresses are words of a tile's state; 0 where nothing listens. Simulated time and the sanitizer use one
-each.
+The hook of simulated time is also called when a tile sends copies, waits for them, reaches a barrier or
+exits. Simulated time and the sanitizer have one hook each. The addresses are words of a tile's state, 0
+without a hook.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tx8isa.numbers.primitives import u64
 MOST_WORKERS = 16
 """A hook's first argument below this is a worker whose queues a wait has emptied; any other is the host
 address of the entry that was issued (``queues``: ``E_*``), whose worker is in ``state.WORKER``. The program
-counter is still on the instruction. The hook's result is ignored, but for the events that follow."""
+counter is still on the instruction. The hook's result is ignored, except for the events below."""
 AT_BARRIER = -1
 """First argument: the tile is at a barrier, whose set of tiles is in the second word of ``state.DETAIL``."""
 EXITS = -2
@@ -30,7 +30,7 @@ COPIED = -5
 
 
 def notify(s: int, what: int) -> None:
-    """Compiled: call the hooks of the tile whose state is at ``s``."""
+    """Call the hooks of the tile whose state is at ``s``. Compiled."""
     words = view_i64(s, u64(state.SIZE))
     if words[u64(state.TIMING_HOOK)] != 0:
         call_kernel(words[u64(state.TIMING_HOOK)], what, s)
@@ -39,6 +39,6 @@ def notify(s: int, what: int) -> None:
 
 
 def logged(s: int, what: int) -> bool:
-    """Compiled: whether simulated time has noted an event, where time is simulated; if not, Python has to."""
+    """Log an event for simulated time, if time is simulated; False if Python has to log it. Compiled."""
     hook = get(s, state.TIMING_HOOK)
     return hook == 0 or call_kernel(hook, what, s) != 0

@@ -1,9 +1,8 @@
 """Issue of an engine instruction: operands, rules and byte ranges, as plain functions that are compiled.
 
-The entry is built where the queues will hold it. Values come from the program text as it was loaded, which
-predecoding has checked, and from registers, which are checked here; or they are in the entry already, put
-there and checked by ``tile/ncc.py``. Values that pass keep every extent and product below 2**63: see
-``tables.checks``.
+The entry is built at its place in the queues. Values come from the loaded program text, which predecoding has
+checked, and from registers, whose values are checked here. For packets, ``tile/ncc.py`` has already put
+checked values into the entry. Accepted values keep every extent and product below 2**63 (``tables.checks``).
 
 ``s`` is the address of the tile's state, ``t`` that of the records' tables, ``q`` that of a worker's queues;
 ``fields`` and ``entry`` are positions in the queues.
@@ -27,10 +26,10 @@ from .hooks import notify
 from .packets import PLACE
 from .queues import advance, enqueue, entry_at, execute_early, fault, make_room, run_entry
 
-# What the issue function does
+# Commands of the issue function
 TEXT = 0  # issue the instruction at the program counter
 CHECK = 1  # check the one whose operands are in the entry being built
-TAKE = 2  # take that one, which was checked, into its queue
+TAKE = 2  # put that checked instruction into its queue
 DRAIN = 3  # execute all entries of a worker
 STEP = 4  # execute one entry of a worker
 
@@ -41,7 +40,7 @@ _KIND = _WORKER + 4
 _SCALAR_RESULT = (SC_PARAM.field("dst").register - WRITE_BACK[0].register) // PLACE
 """Words from the write-back registers to SCALAR's result register."""
 Dispatch = Callable[[int, int], int]
-"""(number, queues) -> result of that extent or rule; see ``tables.write_dispatcher``."""
+"""(number, queues) -> result of the extent or rule with this number; see ``tables.write_dispatcher``."""
 
 
 def gather_arguments(t: int, first: int, count: int, q: int, fields: int) -> None:
@@ -62,7 +61,7 @@ def gather_arguments(t: int, first: int, count: int, q: int, fields: int) -> Non
 
 
 def legal(t: int, row: int, value: int) -> bool:
-    """Whether an operand allows a value that came from a register."""
+    """Return True if an operand allows a value from a register."""
     choices = get(t, row + tables.O_CHOICES)
     if choices != 0:
         return value >= 0 and value < 63 and (choices >> value) & 1 == 1
@@ -81,13 +80,13 @@ def legal(t: int, row: int, value: int) -> bool:
 
 
 def from_register(t: int, row: int, value: int) -> int:
-    """The value of an operand from a register: lw and fmv.x.w extend the bits of a scalar by their sign."""
+    """Return an operand's value from a register; undoes the sign extension of a scalar by lw and fmv.x.w."""
     scalar = get(t, row + tables.O_LANES) == 0 and get(t, row + tables.O_SCALAR) == 1
     return value & 0xFFFFFFFF if scalar and value >= -(1 << 31) and value < 0 else value
 
 
 def read_operands(s: int, t: int, q: int, record: int, fields: int) -> int:
-    """Fill the fields of the entry from the instruction at the program counter; -1 or a stop reason."""
+    """Fill the entry's fields from the instruction at the program counter; return -1 or a stop reason."""
     header = record * tables.HEADER
     at = get(s, state.TEXT) + get(s, state.PC) - get(s, state.CODE_BASE)
     mask = s64(view_u32(at + 4, 1)[u64(0)])
@@ -116,7 +115,7 @@ def read_operands(s: int, t: int, q: int, record: int, fields: int) -> int:
 
 
 def check_rules(s: int, t: int, q: int, record: int, fields: int, rule_holds: Dispatch) -> int:
-    """-1, or the stop reason of the first rule that does not hold."""
+    """Return -1, or the stop reason of the first violated rule."""
     header = record * tables.HEADER
     row = get(t, header + tables.RULE_ROWS) * tables.ROW
     for i in range(get(t, header + tables.RULES)):
@@ -128,7 +127,7 @@ def check_rules(s: int, t: int, q: int, record: int, fields: int, rule_holds: Di
 
 
 def find_ranges(s: int, t: int, q: int, record: int, entry: int, extent_length: Dispatch) -> int:
-    """Compute, check and note the byte range of every address operand; DDR addresses become offsets."""
+    """Compute, check and store the byte range of every address operand; DDR addresses become offsets."""
     header = record * tables.HEADER
     fields = entry + queues.E_FIELDS
     row = get(t, header + tables.RANGE_ROWS) * tables.ROW
@@ -166,7 +165,7 @@ def find_ranges(s: int, t: int, q: int, record: int, entry: int, extent_length: 
 
 
 def note_kernel(t: int, q: int, record: int, entry: int) -> None:
-    """Note the kernel variant in the entry: record, format, and whether the rounding mode is nearest even."""
+    """Store the kernel variant in the entry: record, format, and rounding mode nearest even or not."""
     header = record * tables.HEADER
     slot = get(t, header + tables.SLOT)
     position = get(t, header + tables.FORMAT)
@@ -184,9 +183,9 @@ def note_kernel(t: int, q: int, record: int, entry: int) -> None:
 
 
 def take(s: int, t: int, q: int, record: int, entry: int, engine: int) -> int:
-    """Take the entry that was built and checked: into its queue, or, SCALAR's, execute it at once.
+    """Put the checked entry into its queue, or execute an instruction of SCALAR at once.
 
-    ``stop.CONTROL`` for what is neither.
+    ``stop.CONTROL`` for other instructions.
     """
     if engine > queues.ENGINES:
         return fault(s, stop.CONTROL, record, 0, 0, 0)
@@ -209,7 +208,7 @@ def take(s: int, t: int, q: int, record: int, entry: int, engine: int) -> int:
 def check_entry(
     s: int, t: int, q: int, record: int, entry: int, extent_length: Dispatch, rule_holds: Dispatch
 ) -> int:
-    """Check rules and ranges of the entry being built; -1 or a stop reason."""
+    """Check rules and ranges of the entry being built; return -1 or a stop reason."""
     reason = -1
     if get(t, record * tables.HEADER + tables.RULES) != 0:
         reason = check_rules(s, t, q, record, entry + queues.E_FIELDS, rule_holds)
@@ -219,7 +218,7 @@ def check_entry(
 
 
 def work_off(s: int, q: int, once: bool) -> int:
-    """Execute all entries of the worker, or one; -1 or a stop reason."""
+    """Execute all entries of the worker, or ``once`` one of them; return -1 or a stop reason."""
     while get(q, queues.PENDING) > 0:
         reason = advance(s, q)
         if reason >= 0 or once:
@@ -228,7 +227,7 @@ def work_off(s: int, q: int, once: bool) -> int:
 
 
 def _make_issue(extent_length: Dispatch, rule_holds: Dispatch, ncc_wait: int) -> Callable[[int, int], int]:
-    """The function (command, state address) that issues an engine instruction; see ``generate_issue``."""
+    """Make the function (command, state address) that issues an engine instruction (``generate_issue``)."""
 
     def issue(command: int, s: int) -> int:
         record = command & ((1 << _WORKER) - 1)
@@ -274,7 +273,7 @@ def generate_issue() -> Callable[[int, int], int]:
 
 @cache
 def _unwritten() -> Callable[[int, int], int]:
-    """The issue function before its dispatchers are written: all else that its machine code depends on."""
+    """Return the issue function without its dispatchers, as the rest of its key in the cache."""
 
     def dispatch(number: int, q: int) -> int:
         return 0
@@ -283,11 +282,11 @@ def _unwritten() -> Callable[[int, int], int]:
 
 
 def issue_kernel() -> int:
-    """Address of the compiled issue function."""
+    """Return the address of the compiled issue function."""
     meaning = (*tables.extents(), *tables.rules(), _unwritten())
     return compile_generated(generate_issue, meaning, "engine issue", 2)
 
 
 def command(kind: int, worker: int, record: int = 0) -> int:
-    """The first argument of the issue function."""
+    """Return the first argument of the issue function."""
     return record | worker << _WORKER | kind << _KIND

@@ -1,4 +1,4 @@
-"""What is noted of the memory that engines write, and what follows a result. Plain functions, compiled."""
+"""Marks of the memory that engines write, and the bytes after a result. Plain functions, compiled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ POISON = 0xFE
 
 
 def mark(marks: int, first: int, last: int) -> None:
-    """Set the bytes ``first`` .. ``last`` of those at an address."""
+    """Set the marks ``first`` .. ``last`` of the bytes at an address."""
     view = view_u8(marks + first, last - first + 1)
     for i in range(u64(last - first + 1)):
         view[i] = 1

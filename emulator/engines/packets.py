@@ -1,8 +1,8 @@
 """The packet registers of the NCC: a window for each worker, whose control registers start instructions.
 
 Operand registers are plain memory: ``window_address`` is compiled into the kernel core's loop. A store to a
-control register with its valid bit set reads the operands from there (``Submission``) and issues what a wide
-instruction with the same operands does.
+control register with its valid bit set reads the operands from there (``Submission``) and issues the same
+instruction as a wide one with these operands.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ PLACES = 128  # registers of a window
 END = 0x740  # offset of the first register that is not an operand's
 
 _SWITCHES = {"dilation": "dilation_conv", "inpsum_format": "inpsum_en", "scale_n": "scale_en"}
-"""Fields that mean something only when the bit of another field is set."""
+"""Fields that are valid only when the bit of another field is set."""
 
 Registers = npt.NDArray[np.int64]
 """The registers of one worker: the one at offset r is word r / PLACE."""
 
 
 class Refused(Exception):
-    """Refuse an access to a device: a reason of ``stop`` whose details are in the state."""
+    """A refused access to a device, with a reason of ``stop`` whose details are in the state."""
 
     def __init__(self, reason: int) -> None:
         super().__init__(reason)
@@ -44,7 +44,7 @@ class Refused(Exception):
 
 
 def window_address(s: Any, address: int, size: int) -> int:
-    """Host address of ``size`` bytes of an operand register at a core address, or 0 when there is none.
+    """Return the host address of ``size`` bytes of an operand register at a core address, or 0 without one.
 
     Either half of a register can be accessed alone (proposed).
     """
@@ -63,7 +63,7 @@ def window_address(s: Any, address: int, size: int) -> int:
 
 @cache
 def register_map() -> npt.NDArray[np.uint8]:
-    """For each register: 1 for one of an operand; stores to other registers do more than set a value."""
+    """Return 1 for each register of an operand, 0 for the others, where a store has effects."""
     places = np.zeros(PLACES, np.uint8)
     for packet in PACKETS.values():
         for register in packet.registers:
@@ -75,7 +75,7 @@ def register_map() -> npt.NDArray[np.uint8]:
 
 
 def field_value(registers: Registers, field: PacketField) -> int:
-    """The number in one field."""
+    """Return the number in a field."""
     return int(registers[field.register // PLACE]) >> field.shift & field.mask
 
 
@@ -86,12 +86,12 @@ def _records() -> dict[tuple[Engine, int], Instruction]:
 
 @dataclass(frozen=True)
 class _Plan:
-    """Where the registers hold the operands of a record."""
+    """The places of a record's operands in the registers."""
 
     number: int
     packet: Packet
     fields: tuple[tuple[Operand, PacketField | None], ...]
-    """Each operand with its register field; None for one that no register holds."""
+    """Each operand with its register field; None for one without a register."""
     ends: tuple[tuple[int, Extent, PacketField], ...]
     """(operand, its extent, its end register)."""
 
@@ -103,7 +103,7 @@ def _plan(mnemonic: str) -> _Plan:
     packet = PACKETS[record.engine]
     fields = {field.name: field for field in packet.fields}
     if record.engine is Engine.SCALAR:
-        del fields["dst"]  # the register holds the result; only text can name a register of the core
+        del fields["dst"]  # the register receives the result; only assembly can name a register of the core
     ends = tuple(
         (index, operand.extent, end)
         for address, end in packet.ends()
@@ -114,13 +114,13 @@ def _plan(mnemonic: str) -> _Plan:
 
 
 def find_record(packet: Packet, registers: Registers) -> tuple[Instruction | None, int]:
-    """The instruction that a control register asks for, if there is one, and its opcode."""
+    """Return the instruction that a control register selects, None for an unknown one, and its opcode."""
     opcode = field_value(registers, packet.field(packet.opcode)) if packet.opcode else 0
     return _records().get((packet.engine, opcode)), opcode
 
 
 class Submission:
-    """The operands of an instruction as the registers hold them.
+    """The operands of an instruction in the registers.
 
     ``problem`` is None, or a stop reason and its details.
     """
@@ -151,7 +151,7 @@ class Submission:
         return field_value(self.registers, field)
 
     def _convert(self, index: int, field: PacketField) -> None:
-        """From the register's unit to the operand's."""
+        """Convert a value from the register's unit to the operand's."""
         value = self.values[index]
         if field.unit is Unit.TRIPS_LESS_ONE:
             self.values[index] = value + 1
@@ -163,7 +163,7 @@ class Submission:
             self.values[index] = 8 * value // bits
 
     def wrong_end(self) -> tuple[int, int, int, int, int] | None:
-        """The first end register that is not 0 and not the last byte its operand touches.
+        """Find the first end register that is neither 0 nor the last byte that its operand touches.
 
         All rules of the record must hold.
         """

@@ -1,11 +1,10 @@
 """The instruction queues: dependency check, choice and execution, as plain functions that are compiled.
 
-Every instruction gets an entry with the byte ranges it reads and writes; an engine works through its own
-entries in order. In parallel mode an entry may overtake older ones of other engines when no range of theirs
-meets one of its own, write against read, read against write or write against write (docs/isa.md, Queues and
+Every instruction gets an entry with the byte ranges that it reads and writes; an engine executes its own
+entries in order. In parallel mode an entry may overtake older ones of other engines if no range of theirs
+conflicts with one of its own: write and read, read and write, or write and write (docs/isa.md, Queues and
 order: byte ranges, results up to the 256-byte line; proposed). In serial mode the oldest entry is always
-next. Entries are executed as late as the queue depths allow, so a program that forgets a wait sees old
-data.
+next. Entries are executed as late as the queue depths allow, so a program that forgets a wait sees old data.
 
 Each worker has queues of its own and nothing orders its entries against those of another. The engines are
 shared: when several workers have entries, ``arbitrate`` chooses.
@@ -32,7 +31,7 @@ E_SLOT = 2  # slot of its kernel
 E_RECORD = 3  # record number
 E_FOLLOWER = 4  # sequence number of the engine's next one
 E_RANGES = 5  # byte ranges
-E_FIRST_RANGE = 6  # room for MAX_RANGES ranges
+E_FIRST_RANGE = 6  # MAX_RANGES ranges
 MAX_RANGES = 8
 E_PC = 38  # core address of the instruction, or of the store that started it
 E_FIELDS = 40  # operand values; after the last one the address of the kernel's lookup table
@@ -41,12 +40,12 @@ MAX_FIELDS = ENTRY - E_FIELDS - 1
 
 # Words of a range
 R_FIRST = 0  # first byte
-R_REACH = 1  # last byte that takes part in the dependency check
+R_REACH = 1  # last byte that the dependency check uses
 R_WRITE = 2  # whether it is written
 R_BYTES = 3  # its length
 RANGE_WORDS = 4
 DDR = 1 << 45
-"""Added to DDR offsets in ranges, so that one comparison tells the memories apart too."""
+"""Added to DDR offsets in ranges, so that ranges of SPM and DDR never overlap."""
 
 # Words of the queues of one worker
 NEXT = 0  # next sequence number
@@ -79,7 +78,7 @@ KEEP_LAST = 48
 X_SEED = 0
 X_LIMIT = 1  # how many decisions are made at random
 X_COUNT = 2  # how many were made
-X_PC = 3  # core address of the instruction that the last one executed
+X_PC = 3  # core address of the instruction that the last decision executed
 X_RECORD = 4  # its record number
 X_WORKER = 5  # its worker
 
@@ -89,12 +88,12 @@ HOSTILE = 1  # the rest of a result's last line is filled with POISON
 
 
 def entry_at(number: int) -> int:
-    """First word of the entry with a sequence number; that of ``NEXT`` is the one being built."""
+    """Return the first word of the entry with a sequence number; ``NEXT`` is the entry being built."""
     return HEAD + (number & (ENTRIES - 1)) * ENTRY
 
 
 def fault(s: int, reason: int, a: int, b: int, c: int, d: int) -> int:
-    """Leave the explanation of a stop in the state."""
+    """Store the explanation of a stop in the state."""
     put(s, state.DETAIL, a)
     put(s, state.DETAIL + 1, b)
     put(s, state.DETAIL + 2, c)
@@ -103,7 +102,7 @@ def fault(s: int, reason: int, a: int, b: int, c: int, d: int) -> int:
 
 
 def enqueue(q: int, engine: int) -> None:
-    """Take the entry that was built into the queue of its engine."""
+    """Put the entry that was built into the queue of its engine."""
     number = get(q, NEXT)
     put(q, entry_at(number) + E_LIVE, 1)
     put(q, NEXT, number + 1)
@@ -118,10 +117,10 @@ def enqueue(q: int, engine: int) -> None:
 
 
 def share_bytes(words: int, first: int, first_count: int, second: int, second_count: int) -> bool:
-    """Whether two lists of ranges have bytes in common that one of them writes.
+    """Return True if two lists of ranges have bytes in common that one of them writes.
 
     ``first`` and ``second`` are their positions in ``words``, ``RANGE_WORDS`` words for each range. Simulated
-    time asks the same question of the instructions in its log. The compiler's estimate has this rule too
+    time calls this for the instructions in its log. The compiler's estimate has the same rule
     (``compiler/search/cost/timeline.py``); a test compares both.
     """
     for i in range(first_count):
@@ -136,13 +135,13 @@ def share_bytes(words: int, first: int, first_count: int, second: int, second_co
 
 
 def depends(q: int, a: int, b: int) -> bool:
-    """Whether the younger of two entries has to wait for the older one in parallel mode."""
+    """Return True if the younger of two entries has to wait for the older one in parallel mode."""
     a_count, b_count = get(q, a + E_RANGES), get(q, b + E_RANGES)
     return share_bytes(q, a + E_FIRST_RANGE, a_count, b + E_FIRST_RANGE, b_count)
 
 
 def ready(q: int, number: int) -> bool:
-    """Whether no older pending entry conflicts with this one."""
+    """Return True if no older pending entry conflicts with this one."""
     entry = entry_at(number)
     for older in range(get(q, OLDEST), number):
         if get(q, entry_at(older) + E_LIVE) == 1 and depends(q, entry, entry_at(older)):
@@ -151,15 +150,15 @@ def ready(q: int, number: int) -> bool:
 
 
 def choose(s: int, q: int) -> int:
-    """Sequence number of the worker's entry to execute next; its queues are not empty.
+    """Return the sequence number of the worker's entry to execute next; its queues are not empty.
 
-    Parallel mode takes the engines in turn, so that independent work is really reordered.
+    Parallel mode takes the engines in turn, so that independent work is in fact reordered.
     """
     oldest = get(q, OLDEST)
     if get(q, SERIAL) == 1 or get(q, NEXT) - oldest >= ENTRIES - 1:
         return oldest
     if get(q, COUNTS + get(q, entry_at(oldest) + E_ENGINE)) == get(q, PENDING):
-        return oldest  # one engine has them all: the most frequent case by far
+        return oldest  # one engine has all entries: by far the most frequent case
     engine = get(s, state.TURN)
     for _ in range(ENGINES):
         engine = 0 if engine >= ENGINES - 1 else engine + 1
@@ -171,7 +170,7 @@ def choose(s: int, q: int) -> int:
 
 
 def may_begin(q: int, engine: int) -> bool:
-    """Whether a worker has an entry of an engine that can be executed now."""
+    """Return True if a worker has an entry of an engine that can be executed now."""
     if get(q, COUNTS + engine) == 0:
         return False
     number, oldest = get(q, HEADS + engine), get(q, OLDEST)
@@ -181,10 +180,10 @@ def may_begin(q: int, engine: int) -> bool:
 
 
 def arbitrate(s: int) -> int:
-    """Execute one entry of any worker, the engines in turn; -1 or a stop reason.
+    """Execute one entry of any worker, the engines in turn; return -1 or a stop reason.
 
-    Among workers whose heads an engine could begin, the smallest priority register is served first, equal
-    ones in turn (both proposed).
+    Among workers whose first entry an engine could begin, the one with the smallest priority register is
+    served, equal ones in turn (both proposed).
     """
     first, workers = get(s, state.QUEUE), get(s, state.WORKERS)
     engine = get(s, state.TURN)
@@ -207,7 +206,7 @@ def arbitrate(s: int) -> int:
 
 
 def pseudo_random(seed: int, number: int) -> int:
-    """A pseudo-random number of 31 bits: splitmix64."""
+    """Return a pseudo-random number of 31 bits, by splitmix64."""
     x = u64(u64(seed) + u64(number) * u64(0x9E3779B97F4A7C15))
     x = u64((x ^ (x >> 30)) * u64(0xBF58476D1CE4E5B9))
     x = u64((x ^ (x >> 27)) * u64(0x94D049BB133111EB))
@@ -215,10 +214,10 @@ def pseudo_random(seed: int, number: int) -> int:
 
 
 def advance_at_random(s: int, q: int) -> int:
-    """``advance`` at random: any entry of any worker that may begin; -1 or a stop reason.
+    """Execute a random entry of any worker that may begin; return -1 or a stop reason.
 
-    From the decision ``X_LIMIT`` on in the usual order. Like everything here it does not depend on which
-    kernels are compiled: a decision that cannot be carried out yet is not counted.
+    From the decision ``X_LIMIT`` on, entries are executed in the usual order. The order does not depend on
+    the kernels that are compiled already: a decision that cannot be executed yet is not counted.
     """
     order, first, workers = get(s, state.ORDER), get(s, state.QUEUE), get(s, state.WORKERS)
     number = get(order, X_COUNT)
@@ -239,7 +238,7 @@ def advance_at_random(s: int, q: int) -> int:
 
 
 def execute_chosen(s: int, q: int, worker: int, engine: int) -> int:
-    """Execute the entry that was chosen at random; -1 or a stop reason."""
+    """Execute the entry that was chosen at random; return -1 or a stop reason."""
     order, number = get(s, state.ORDER), get(q, HEADS + engine)
     pc, record = get(q, entry_at(number) + E_PC), get(q, entry_at(number) + E_RECORD)
     put(s, state.WRITE_BACK, get(q, RETURNED))
@@ -254,7 +253,7 @@ def execute_chosen(s: int, q: int, worker: int, engine: int) -> int:
 
 
 def execute_early(s: int, q: int) -> None:
-    """At random, execute entries before anything asks for it: as early as the chip may."""
+    """Execute entries at random before anything waits for them, as early as the chip may."""
     order = get(s, state.ORDER)
     while get(q, PENDING) > 0 and get(order, X_COUNT) < get(order, X_LIMIT):
         number = get(order, X_COUNT)
@@ -266,21 +265,21 @@ def execute_early(s: int, q: int) -> None:
 
 
 def advance(s: int, q: int) -> int:
-    """Execute one entry; with several workers in use it may be another's. -1 or a stop reason."""
+    """Execute one entry, perhaps of another worker if several are in use; return -1 or a stop reason."""
     return advance_in_order(s, q) if get(s, state.ORDER) == 0 else advance_at_random(s, q)
 
 
 def advance_in_order(s: int, q: int) -> int:
-    """``advance`` in the usual order."""
+    """Execute one entry in the usual order."""
     if get(s, state.SEVERAL) == 0:
         return execute(s, q, choose(s, q))
     return arbitrate(s)
 
 
 def execute(s: int, q: int, number: int) -> int:
-    """Execute one entry, the first of its engine, and take it out of the queues; -1 or a stop reason.
+    """Execute one entry, the first of its engine, and remove it from the queues; return -1 or a stop reason.
 
-    A kernel that is missing changes nothing: the order must not depend on which ones are compiled.
+    A missing kernel leaves the entry in place, because the order must not depend on which ones are compiled.
     """
     entry = entry_at(number)
     engine = get(q, entry + E_ENGINE)
@@ -292,7 +291,7 @@ def execute(s: int, q: int, number: int) -> int:
 
 
 def run_entry(s: int, q: int, number: int, engine: int) -> int:
-    """Run one entry's kernel; -1, or ``stop.KERNEL`` when it is not compiled yet, or ``stop.EXCEPTION``."""
+    """Run one entry's kernel; return -1, ``stop.KERNEL`` for one not compiled yet, or ``stop.EXCEPTION``."""
     entry = entry_at(number)
     if get(s, state.MADE) != 0 and engine < ENGINES:
         return run_without_data(s, q, entry, engine)
@@ -315,7 +314,7 @@ def run_entry(s: int, q: int, number: int, engine: int) -> int:
 
 
 def run_without_data(s: int, q: int, entry: int, engine: int) -> int:
-    """Count an entry whose data nobody asks for; -1, or ``stop.MADE`` when they decide what follows."""
+    """Count an entry in a run without data; return -1, or ``stop.MADE`` if the program needs its data."""
     if engine == CT and get(q, MASK) & _NUMERIC != _NUMERIC:
         return fault(s, stop.MADE, 0, 0, get(q, entry + E_RECORD), 0)
     account(s, q, entry, engine)
@@ -323,10 +322,10 @@ def run_without_data(s: int, q: int, entry: int, engine: int) -> int:
 
 
 def raise_exception(s: int, q: int, bits: int, number: int) -> int:
-    """Note bits of the exception register, raised by the worker's instruction ``number``.
+    """Record bits of the exception register, raised by the worker's instruction ``number``.
 
-    The first are kept, or with ``KEEP_LAST`` the last. -1, or ``stop.EXCEPTION`` when a bit is not masked and
-    the machine is told to stop then.
+    The register keeps the first bits, or with ``KEEP_LAST`` the last. Returns -1, or ``stop.EXCEPTION`` for
+    an unmasked bit if the machine is set to stop.
     """
     mask = get(q, MASK)
     if get(q, EXCEPTION) == 0 or (mask >> KEEP_LAST) & 1 == 1:
@@ -370,7 +369,7 @@ def mark_made(s: int, first: int, last: int) -> None:
 
 
 def retire(q: int, entry: int, engine: int) -> None:
-    """Take an executed entry, the first of its engine, out of the queues."""
+    """Remove an executed entry, the first of its engine, from the queues."""
     put(q, entry + E_LIVE, 0)
     put(q, PENDING, get(q, PENDING) - 1)
     put(q, COUNTS + engine, get(q, COUNTS + engine) - 1)
@@ -382,7 +381,7 @@ def retire(q: int, entry: int, engine: int) -> None:
 
 
 def make_room(s: int, q: int, engine: int) -> int:
-    """Execute until the queue of an engine can take one more entry; -1 or a stop reason."""
+    """Execute until the queue of an engine has room for one more entry; return -1 or a stop reason."""
     depth = get(s, state.DEPTH + engine)
     while get(q, COUNTS + engine) >= depth or get(q, NEXT) - get(q, OLDEST) >= ENTRIES - 1:
         reason = advance(s, q)

@@ -19,7 +19,7 @@ from . import tables
 class Slots:
     """Kernel and lookup-table addresses by slot; one for a whole chip, shared by its threads.
 
-    ``ne_post``: bias, scale and activation of the matrix engine take part (proposed).
+    ``ne_post``: the matrix engine applies bias, scale and activation (proposed).
     """
 
     def __init__(self, ne_post: bool = False) -> None:
@@ -46,7 +46,7 @@ class Slots:
             self.words[slot, 0] = self.compile(slot)
 
     def compile(self, slot: int) -> int:
-        """Address of the kernel of a slot."""
+        """Return the address of the kernel of a slot, compiled if it is missing."""
         instruction, code, nearest, checked = tables.slot_parts(slot)
         fmt = Format(code) if instruction.formats else None
         name = kernels.kernel_name(instruction, fmt, nearest, checked)
@@ -60,10 +60,10 @@ class Slots:
         return native.compile_kernel(kernel, name, 2, compact=compact)
 
     def jobs(self, slots: Iterable[int]) -> list[Callable[[], object]]:
-        """Jobs that compile the kernels of slots, the longest first."""
+        """Return jobs that compile the kernels of slots, the longest first."""
         return [partial(self.compile, slot) for slot in sorted(slots, key=_takes_short)]
 
 
 def _takes_short(slot: int) -> bool:
-    """Whether the kernel of a slot is compiled fast; the others, begun first, end with them."""
+    """Return True if the kernel of a slot compiles fast; slow ones begin first, so that all end together."""
     return not isinstance(tables.slot_parts(slot)[0].meaning, Matrix | Convolution)

@@ -1,8 +1,8 @@
-"""The engine records as numbers: what compiled code needs to take an instruction apart and check it.
+"""The engine records as numbers, with which compiled code decodes and checks an instruction.
 
-One int64 array. Record r starts at word ``r * HEADER``; rows of operands, ranges and rules follow all
-headers, each ``ROW`` words. Extents and rules are functions of the records; compiled code reaches them by
-number through a chain of comparisons that is written here.
+The table is one int64 array. Record r starts at word ``r * HEADER``; rows of operands, ranges and rules
+follow all headers, each ``ROW`` words. Extents and rules are functions of the records; compiled code calls
+them by number through a chain of comparisons that is written here.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ R_SPACE = 1  # SPM, DDR or ANY
 R_WRITE = 2  # whether it is written
 R_EXTENT = 3  # number of the extent function
 R_ALIGN = 4  # argument word of the alignment, in bits
-R_AGAIN = 5  # 1: the extent is that of the row before, and no address that issue changes is part of it
+R_AGAIN = 5  # 1: the same extent as the row before, which depends on no address that issue changes
 R_COUNT = 6  # arguments of the extent
 R_ARGUMENTS = 7  # their words
 
@@ -67,20 +67,20 @@ U_RULE = 0  # number of the rule function
 U_COUNT = 1  # its arguments
 U_ARGUMENTS = 2  # their words
 
-# Words of a record in the table of costs, which is apart because it depends on the machine
+# Words of a record in the table of costs, a separate one because it depends on the machine
 C_FIXED = 0  # ticks of the command alone
 C_EXCLUSIVE = 1  # 1 when the data phase needs the path of CT and TDMA
-C_DATA = 2  # number in cost.FUNCTIONS of the one for the time of the data phase
-C_OPERATIONS = 3  # number of the one that counts operations
-C_MOVED = 4  # number of the one that counts bytes moved
+C_DATA = 2  # number in cost.FUNCTIONS of the time of the data phase
+C_OPERATIONS = 3  # number of the function that counts operations
+C_MOVED = 4  # number of the function that counts bytes moved
 C_DATA_COUNT = 5  # arguments of each
 C_OPERATIONS_COUNT = 6
 C_MOVED_COUNT = 7  # 0: the bytes that move are those of the ranges
 C_MOVED_ARGUMENTS = 8  # their words
 C_DATA_ARGUMENTS = 16
 C_OPERATIONS_ARGUMENTS = 32
-C_PRICES = 48  # what an argument chooses from by the format
-C_RUNS = 64  # number of the one that counts contiguous runs of DDR
+C_PRICES = 48  # values that an argument selects by the format
+C_RUNS = 64  # number of the function that counts contiguous runs of DDR
 C_RUNS_COUNT = 65  # 0: the instruction has none
 C_RUNS_ARGUMENTS = 66
 COSTS = 80
@@ -92,8 +92,8 @@ _SPACES = {"spm": SPM, "ddr": DDR, "any": ANY}
 CONSTANT = 0  # the number a
 VALUE = 1  # operand a
 LANE = 2  # 16 bits of operand a from bit b on
-BITS = 3  # storage bits of the format that operand a names
-CHOSEN = 4  # of costs alone: operand a chooses from the words at b of the table
+BITS = 3  # storage bits of the format in operand a
+CHOSEN = 4  # only in costs: operand a selects one of the words at b of the table
 
 WORKER_SHIFT = 16
 """Bit of the worker, above a record number, in predecoded words and commands to ``issue``."""
@@ -109,7 +109,7 @@ SLOTS_PER_RECORD = 64
 
 @cache
 def records() -> tuple[Instruction, ...]:
-    """The engine records; their position is the record number."""
+    """Return the engine records; the position of each is its record number."""
     return instructions()
 
 
@@ -170,10 +170,10 @@ _LIMITS = {Direction.FORWARD: (_few_products,), Direction.BACKWARD: (_few_gradie
 
 @cache
 def checks(record: Instruction) -> tuple[Rule, ...]:
-    """The rules the emulator checks: those of the record, and before them a bound on its work.
+    """Return the rules that the emulator checks: a bound on the instruction's work, then the record's rules.
 
-    The bounds keep products of trip counts inside 64 bits and an instruction inside a minute: nothing ends
-    one that has begun, not even Ctrl-C (proposed).
+    The bounds keep products of trip counts inside 64 bits and an instruction inside a minute, because nothing
+    ends one that has begun, not even Ctrl-C (proposed).
     """
     names = {operand.name for operand in record.operands}
     block: tuple[str | int, str] = ("@format" if record.formats else 8, "n")
@@ -186,7 +186,7 @@ def checks(record: Instruction) -> tuple[Rule, ...]:
 
 @cache
 def numbers() -> dict[str, int]:
-    """Record number by mnemonic."""
+    """Return the record number by mnemonic."""
     return {record.mnemonic: number for number, record in enumerate(records())}
 
 
@@ -245,7 +245,7 @@ def _position(instruction: Instruction, name: str) -> int:
 
 @cache
 def table() -> npt.NDArray[np.int64]:
-    """The whole table, whose address is ``state.RECORDS``."""
+    """Return the whole table, whose address is ``state.RECORDS``."""
     headers: list[list[int]] = []
     rows: list[list[int]] = []
     first_row = len(records()) * HEADER // ROW
@@ -276,7 +276,7 @@ def table() -> npt.NDArray[np.int64]:
 
 @cache
 def costs(machine: Machine) -> npt.NDArray[np.int64]:
-    """The table of costs: record r starts at word ``r * COSTS``.
+    """Return the table of costs: record r starts at word ``r * COSTS``.
 
     Compiled code evaluates a term with ``issue.gather_arguments`` on this table and calls the function by its
     number, through ``write_dispatcher(list(cost.FUNCTIONS), queues.ARGUMENTS)``. Only the table depends on
@@ -313,13 +313,13 @@ def _cost_argument(record: Instruction, argument: cost.Argument, number: int) ->
 
 @cache
 def extents() -> list[Callable[..., int]]:
-    """The distinct extent functions; their position is their number."""
+    """Return the distinct extent functions; the position of each is its number."""
     return _distinct(o.extent.length for r in records() for o in r.operands if o.extent)
 
 
 @cache
 def rules() -> list[Callable[..., bool]]:
-    """The distinct rule functions."""
+    """Return the distinct rule functions."""
     return _distinct(check.holds for r in records() for check in checks(r))
 
 
@@ -332,7 +332,7 @@ def _distinct(functions: Any) -> list[Callable[..., Any]]:
 
 
 def write_dispatcher(functions: list[Callable[..., Any]], scratch: int) -> Callable[[int, int], int]:
-    """A plain function (number, queues) that calls ``functions[number]`` on the queues' argument scratch."""
+    """Write a plain function (number, queues) that calls ``functions[number]`` on the queues' arguments."""
     names = Names()
     read = names.name(get)
     lines = ["def dispatch(number, q):"]

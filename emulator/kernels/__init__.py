@@ -1,11 +1,10 @@
-"""The emulator's kernels: one for each record, format and kind of rounding, made by families of records.
+"""The emulator's kernels: one for each record, format and kind of rounding, made by families.
 
-A kernel is a plain Python function ``(fields, state) -> 0`` for ``native.compile_kernel``. ``fields`` is
-the address of int64 words: word i is the value of operand i of the record (registers replaced by their
-contents), and the word after the last operand the address of the table that ``make_table`` gives, or 0.
-``state`` is the address of the tile's words (``emulator.memory.state``). SPM addresses are byte offsets, DDR
-addresses byte offsets from DDR byte 0. Ranges, rules and alignment have been checked before: kernels check
-nothing.
+A kernel is a plain Python function ``(fields, state) -> 0`` for ``native.compile_kernel``. ``fields`` is the
+address of int64 words: word i is the value of operand i of the record (registers replaced by their contents),
+and the word after the last operand the address of the table from ``make_table``, or 0. ``state`` is the
+address of the tile's words (``emulator.memory.state``). SPM addresses are byte offsets, DDR addresses byte
+offsets from DDR byte 0. Kernels check nothing, because ranges, rules and alignment were checked at issue.
 
 Every kernel reads all of its inputs before it writes (docs/isa.md, Number model, proposed). Operands that
 overlap the result pass through scratch (``memory.rows``).
@@ -70,20 +69,20 @@ __all__ = ["Kernel", "is_compact", "kernel_name", "make_kernel", "make_table"]
 
 
 class Family(NamedTuple):
-    """How the kernels of one shape of meaning are made, and in which variants."""
+    """The maker of the kernels for one kind of meaning, and their variants."""
 
     make: Callable[..., Kernel]
-    """(instruction, then what the following fields say) -> kernel."""
+    """(instruction, then the arguments selected by the following fields) -> kernel."""
     formats: bool = True
-    """Whether the maker takes the format: there is a kernel for each."""
+    """True if the maker takes the format, so that there is a kernel for each."""
     widths: bool = False
-    """Whether only the width of the format matters: formats of one width share a kernel."""
+    """True if only the width of the format matters, so that formats of one width share a kernel."""
     rounded: bool = False
-    """Whether it takes ``nearest``: False is the variant for every rounding mode but nearest even."""
+    """True if it takes ``nearest``, where False is the variant for every rounding mode but nearest even."""
     checked: bool = False
-    """Whether it takes ``checked``: True is the variant that notes numeric exceptions."""
+    """True if it takes ``checked``, where True is the variant that notes numeric exceptions."""
     compact: bool = False
-    """Its kernels are vectors and copies, as fast in compact code (``native.compile_kernel``)."""
+    """True if its kernels are vector code and copies, as fast in compact code (``native.compile_kernel``)."""
 
 
 FAMILIES: dict[type, Family] = {
@@ -114,11 +113,11 @@ FAMILIES: dict[type, Family] = {
     Unpack: Family(make_unpack),
     Unpool: Family(make_unpool),
 }
-"""The kernels of every meaning but those of the matrix engine, which are in ``ne``."""
+"""The families by meaning, except the matrix engine's, which are in ``ne``."""
 
 
 def make_kernel(instruction: Instruction, fmt: Format | None, nearest: bool, checked: bool = False) -> Kernel:
-    """The kernel of a record for one of its formats.
+    """Make the kernel of a record for one of its formats.
 
     ``nearest`` False is the variant for every rounding mode but nearest even, which it reads from the
     operand ``rnd``; records without that operand have one variant. ``checked`` is the variant that notes
@@ -135,13 +134,13 @@ def make_kernel(instruction: Instruction, fmt: Format | None, nearest: bool, che
 
 
 def is_compact(instruction: Instruction) -> bool:
-    """Whether the kernels of a record are compiled to compact code; those of the matrix engine are."""
+    """Return True if the kernels of a record are compiled to compact code, as the matrix engine's are."""
     family = FAMILIES.get(type(instruction.meaning))
     return family is None or family.compact
 
 
 def kernel_name(instruction: Instruction, fmt: Format | None, nearest: bool, checked: bool = False) -> str:
-    """The name of a kernel in messages and in the cache: ``ct.add.vv.fp16``, ``ct.add.vv.fp16.rounded``.
+    """Name a kernel in messages and in the cache: ``ct.add.vv.fp16``, ``ct.add.vv.fp16.rounded``.
 
     Kernels with the same code share a name, so that they are compiled once: data movement is named after the
     size of its elements (``td.pad.16bit``), and all functions that read a table are ``ct.lookup.v``.

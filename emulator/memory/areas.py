@@ -32,27 +32,27 @@ _HUGE_PAGES = 14
 """MADV_HUGEPAGE of Linux: the host may give a range pages of megabytes."""
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)  # in the mmap module from Python 3.13 on
 LINE_SHIFT = LINE_BYTES.bit_length() - 1
-"""Bytes of SPM that have a mark in common, as a power of two."""
+"""Bytes of SPM with a common mark, as a power of two."""
 GRANULE_SHIFT = 14
-"""Bytes of DDR that have a mark in common, as a power of two."""
+"""Bytes of DDR with a common mark, as a power of two."""
 SCRATCH_BYTES = 192 << 20
-"""Working memory of a thread: what the largest instruction of the matrix engine needs."""
+"""Working memory of a thread, enough for the largest instruction of the matrix engine."""
 LARGEST_SPM = SECOND - (64 << 10)
-"""The kernels keep a copy of an operand before ``SECOND``, and small pieces after that copy."""
+"""Largest SPM: kernels keep a copy of an operand before ``SECOND``, and small pieces after that copy."""
 _PIECE = 64 << 20
 """A refused mapping below this size is not halved any further."""
 _SMALLEST_DDR = 1 << 16
 
 
 class HostMemoryError(Tx8Error):
-    """The host cannot give the memory that the machine description asks for."""
+    """The host cannot supply the memory of the machine description."""
 
 
 def anonymous(size: int) -> Bytes | None:
-    """``size`` zero bytes that are backed by memory as they are touched; None when the host refuses.
+    """Map ``size`` zero bytes, which get memory when they are touched; None when the host refuses.
 
-    A refusal is tried once more after a garbage collection: machines that are no longer in use may still
-    hold the address space.
+    A refused mapping is tried again after a garbage collection, because unused machines may still hold
+    address space.
     """
     for last in (False, True):
         try:
@@ -65,11 +65,11 @@ def anonymous(size: int) -> Bytes | None:
 
 
 def adjacent(count: int, size: int, byte: int) -> list[Bytes] | None:
-    """``count`` areas of ``size`` times a byte, each at the beginning of a page; None when the host refuses.
+    """Map ``count`` areas of ``size`` times a byte, each from a page on; None when the host refuses.
 
-    The areas have the pages of one file until they write to them, so the host supplies only those that a
-    program writes. To supply and fill all of 48 MB takes 7 ms, and 200 ms in a virtual machine whose own host
-    gives it each page when it is touched first (measured).
+    The areas share the pages of one file until they write to them, so the host supplies only pages that a
+    program writes. Supplying and filling all of 48 MB takes 7 ms, and 200 ms in a virtual machine whose host
+    supplies each page on first touch (measured).
     """
     stride = size + -size % mmap.PAGESIZE
     whole = anonymous(count * stride)
@@ -83,14 +83,14 @@ def adjacent(count: int, size: int, byte: int) -> list[Bytes] | None:
 
 @cache
 def _filled_file(size: int, byte: int) -> int:
-    """The descriptor of a file in the host's memory, which stays as long as the process."""
+    """Return the descriptor of a file in the host's memory, which exists as long as the process."""
     file = memory_file("a scratchpad in its reset state")
     os.pwrite(file, bytes([byte]) * size, 0)
     return file
 
 
 def memory_file(name: str) -> int:
-    """The descriptor of an empty file in the memory of the host; HostMemoryError when it refuses."""
+    """Make an empty file in the memory of the host and return its descriptor; HostMemoryError on refusal."""
     try:
         return os.memfd_create(name)
     except OSError as error:
@@ -98,22 +98,19 @@ def memory_file(name: str) -> int:
 
 
 def map_privately(file: int, begin: int, area: Bytes) -> bool:
-    """Give an area, whole pages of a mapping, the content of a file from ``begin`` on; whether the host does.
-
-    A page of the file becomes one of the area when something is written to it.
-    """
+    """Map a file from ``begin`` on into an area of whole pages, copy on write; False when the host refuses."""
     return _mapped(area, mmap.MAP_PRIVATE, file, begin)
 
 
 def _mapped(area: Bytes, kind: int, file: int = -1, begin: int = 0) -> bool:
-    """Replace the pages of an area; whether the host does."""
+    """Replace the pages of an area; False when the host refuses."""
     place, access = area.ctypes.data, mmap.PROT_READ | mmap.PROT_WRITE
     return bool(_map_fixed()(place, area.size, access, kind | _FIXED | _NO_RESERVE, file, begin) == place)
 
 
 @cache
 def _map_fixed() -> ctypes._NamedFuncPointer:
-    """The function mmap of the C library, which Python's module does not offer with an address."""
+    """Return mmap of the C library; Python's module cannot map at an address."""
     function = ctypes.CDLL(None, use_errno=True).mmap
     size = ctypes.c_size_t
     function.argtypes = (ctypes.c_void_p, size, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
@@ -122,29 +119,29 @@ def _map_fixed() -> ctypes._NamedFuncPointer:
 
 
 def allow_huge_pages(area: Bytes) -> None:
-    """Let the host give an area pages of megabytes; without them nothing but time is lost."""
+    """Let the host use pages of megabytes for an area; a refusal only costs time."""
     _advise(area, _HUGE_PAGES)
 
 
 def drop_pages(area: Bytes) -> None:
-    """Let all bytes of an ``anonymous`` area be zero again."""
+    """Zero all bytes of an ``anonymous`` area by dropping its pages."""
     if not _advise(area, _DROP_PAGES):
         area[:] = 0
 
 
 def _advise(area: Bytes, what: int) -> bool:
-    """Tell the host how an area is used; whether it accepts that."""
+    """Advise the host about the use of an area; False when it refuses."""
     advise = getattr(ctypes.CDLL(None), "madvise", None)
     size = ctypes.c_size_t(area.size)
     return advise is not None and advise(ctypes.c_void_p(area.ctypes.data), size, what) == 0
 
 
 def renew_in_huge_pages(pads: Sequence[Scratchpad]) -> None:
-    """Give scratchpads that a program uses again and again new pages, of megabytes where the host has them.
+    """Give scratchpads that a program uses repeatedly new pages, of megabytes if the host has them.
 
-    All of it counts as written, so that the next reset fills it. A run of ResNet-50 or of SqueezeNet takes
-    4 % less time then (measured), because fewer addresses have to be translated anew; the pages are supplied
-    and filled once, in about 10 ms.
+    All bytes count as written, so that the next reset fills them. A run of ResNet-50 or of SqueezeNet then
+    takes 4 % less time (measured), because of fewer misses in the TLB; supplying and filling the pages takes
+    about 10 ms, once.
     """
     for pad in pads:
         if _mapped(pad.data, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
@@ -153,7 +150,7 @@ def renew_in_huge_pages(pads: Sequence[Scratchpad]) -> None:
 
 
 def map_ddr(machine: Machine, needed: int) -> Bytes:
-    """DDR, or as much of its beginning as the host's limits allow, at least ``needed`` bytes."""
+    """Map DDR, or as much of its beginning as the host's limits allow, at least ``needed`` bytes."""
     size = machine.ddr.bytes
     if needed > size:
         raise HostMemoryError(f"the program needs {needed} bytes of DDR, machine {machine.name} has {size}")
@@ -171,7 +168,7 @@ def map_ddr(machine: Machine, needed: int) -> Bytes:
 
 
 def scratch_memory() -> Bytes:
-    """Working memory for the kernels of one thread; HostMemoryError when the host refuses it."""
+    """Map working memory for the kernels of one thread; HostMemoryError when the host refuses it."""
     area = anonymous(SCRATCH_BYTES)
     if area is None:
         raise HostMemoryError(
@@ -185,25 +182,26 @@ def scratch_memory() -> Bytes:
 class Scratchpad:
     """The SPM of one tile; ``lines[i]`` is 1 when line i (256 bytes) was written.
 
-    The marks fill whole words of eight bytes; the last marks may belong to no line."""
+    The marks fill whole words of eight bytes, so the last marks may have no line.
+    """
 
     data: Bytes
     lines: Bytes
 
     def mark(self, start: int, size: int) -> None:
-        """Note that a range was written."""
+        """Mark a range as written."""
         if size > 0:
             self.lines[start // LINE_BYTES : (start + size - 1) // LINE_BYTES + 1] = 1
 
     def written(self) -> list[tuple[int, int]]:
-        """Written ranges as (first byte, end), whole lines."""
+        """Yield written ranges as (first byte, end), whole lines."""
         edges = np.diff(np.concatenate(([0], self.lines, [0])).astype(np.int8))
         starts, ends = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
         return [(int(a) * LINE_BYTES, int(b) * LINE_BYTES) for a, b in zip(starts, ends, strict=True)]
 
 
 def make_scratchpads(machine: Machine) -> list[Scratchpad]:
-    """The SPMs of all tiles in their reset state: every byte holds the machine's reset byte."""
+    """Make the SPMs of all tiles in their reset state: every byte holds the machine's reset byte."""
     size = machine.spm.bytes
     if size > LARGEST_SPM:
         raise Tx8Error(

@@ -1,4 +1,4 @@
-"""Arrays that buffers of a program are filled from or read into: their shapes, types and bytes."""
+"""Converts between arrays and the buffers of a program: shapes, types and bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class InputError(Tx8Error):
 
 
 def unpacked(buffer: Buffer, data: Array) -> Array:
-    """The array that the bytes of a buffer are, in the dtype in which it travels."""
+    """Convert the bytes of a buffer to an array of its dtype in files."""
     fmt, layout = Format.parse(buffer.format), Layout.parse(buffer.layout)
     if is_plain(fmt, layout):
         return data.view(storage_dtype(fmt)).reshape(buffer.shape).astype(travel_dtype(buffer))
@@ -29,20 +29,20 @@ def unpacked(buffer: Buffer, data: Array) -> Array:
 
 
 def is_plain(fmt: Format, layout: Layout) -> bool:
-    """Whether the bytes of a buffer are those of an array of the format's dtype."""
+    """Return True if the bytes of a buffer equal those of an array of the format's dtype."""
     return fmt is not Format.BOOL and not layout.blocked
 
 
 @lru_cache
 def size_of(fmt: str, shape: tuple[int, ...], layout: str) -> int:
-    """Bytes of a buffer; cached, because it is needed several times in every run and slow to compute."""
+    """Return the bytes of a buffer; cached, because every run needs it several times and it is slow."""
     return place(Format.parse(fmt), shape, Layout.parse(layout)).total_bytes
 
 
 def travel_dtype(buffer: Buffer) -> np.dtype[Any]:
-    """The dtype of the array (and .npy file) a buffer is filled from or read into.
+    """Return the dtype of a buffer's array and .npy file.
 
-    NumPy files do not know bfloat16: it travels as float32.
+    NumPy files do not support bfloat16, which is stored there as float32.
     """
     if buffer.dtype == "bfloat16" or (buffer.dtype is None and buffer.format == "bf16"):
         return np.dtype(np.float32)
@@ -55,7 +55,7 @@ def travel_dtype(buffer: Buffer) -> np.dtype[Any]:
 
 
 def packed(buffer: Buffer, array: Array) -> Array:
-    """The bytes that a buffer has for an array; InputError for one of another shape or type."""
+    """Convert an array to the bytes of a buffer; InputError for another shape or type."""
     check_array(buffer, array)
     fmt, layout = Format.parse(buffer.format), Layout.parse(buffer.layout)
     stored = _stored(buffer, array, fmt)
@@ -65,19 +65,19 @@ def packed(buffer: Buffer, array: Array) -> Array:
 
 
 def check_array(buffer: Buffer, array: Array) -> None:
-    """InputError unless an array has the shape and the dtype in which a buffer travels."""
+    """Raise InputError unless an array has the shape of a buffer and its ``travel_dtype``."""
     if array.shape != buffer.shape or array.dtype != travel_dtype(buffer):
         found, wanted = f"{_shape(array.shape)} {array.dtype}", described_array(buffer)
         raise InputError(f"{buffer.kind} '{buffer.name}' is {found}, expected {wanted}")
 
 
 def described_array(buffer: Buffer) -> str:
-    """Shape and dtype of the array that a buffer takes, for messages."""
+    """Describe shape and dtype of the array that a buffer takes, for messages."""
     return f"{_shape(buffer.shape)} {travel_dtype(buffer)}"
 
 
 def _stored(buffer: Buffer, array: Array, fmt: Format) -> Array:
-    """The array in the dtype of its format; InputError for an integer that the format does not hold."""
+    """Convert an array to the dtype of its format; InputError for an integer out of range."""
     target = storage_dtype(fmt)
     if array.dtype.kind in "iu" and target.kind in "iu":
         limits = np.iinfo(target)
@@ -86,7 +86,7 @@ def _stored(buffer: Buffer, array: Array, fmt: Format) -> Array:
             found = array[outside].flat[0]
             allowed = f"{limits.min}..{limits.max} ({fmt.token})"
             raise InputError(f"{buffer.kind} '{buffer.name}' holds {found}, expected {allowed}")
-    # A number too large for its format becomes an infinity, as rounding says.
+    # Rounding turns a number too large for its format into an infinity.
     with np.errstate(over="ignore"):
         return array.astype(target, copy=False)
 

@@ -10,7 +10,7 @@ _WIDTH = 16
 
 
 def hex_dump(data: Bytes, address: int) -> Iterator[str]:
-    """Lines of ``address  16 bytes  |ASCII|``, the end address last; runs of equal lines become one ``*``."""
+    """Yield lines of ``address 16 bytes |ASCII|``, the end address last; equal lines become one ``*``."""
     previous, collapsed = b"", False
     for at in range(0, data.size, _WIDTH):
         chunk = data[at : at + _WIDTH].tobytes()
@@ -32,7 +32,7 @@ def _line(chunk: bytes, address: int) -> str:
 
 
 def dump_scratchpads(tiles: Iterable[tuple[int, Scratchpad]]) -> Iterator[str]:
-    """The written ranges of each tile's SPM, whole 256-byte lines."""
+    """Yield dumps of the written ranges of each tile's SPM, whole 256-byte lines."""
     for number, spm in tiles:
         ranges = spm.written()
         if not ranges:

@@ -1,4 +1,4 @@
-"""Files of large programs in the memory of the host, where memories of chips map what they need of them."""
+"""Files of large programs in the memory of the host, from which memories of chips map their parts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tx8isa.tools.overwrite import note_read
 from .areas import HostMemoryError
 
 LEAST = 1 << 20
-"""Bytes from which on a file, or a segment of one, is mapped and not copied."""
+"""A file or segment of at least this many bytes is mapped and not copied."""
 
 
 class ImageFile(mmap.mmap):
-    """The bytes of a file, copied into a file without a name in the memory of the host, of ``descriptor``.
+    """A copy of a file in an unnamed file in the memory of the host, with ``descriptor``.
 
-    They do not change with the file itself.
+    Later changes of the original do not affect it.
     """
 
     descriptor: int
@@ -44,17 +44,17 @@ class ImageFile(mmap.mmap):
         return made
 
     def forget(self) -> None:
-        """Take the pages out of the memory of this process; they come back where they are read."""
+        """Drop the pages from the memory of this process; reading brings them back."""
         self.madvise(mmap.MADV_DONTNEED)
 
     def offset_of(self, data: memoryview) -> int:
-        """Where bytes of the file are in it."""
+        """Return the offset of a part of the file's bytes."""
         first, place = (np.frombuffer(view, np.uint8).ctypes.data for view in (memoryview(self), data))
         return int(place - first)
 
 
 def bytes_of(path: Path) -> bytes | memoryview:
-    """The bytes of a file; those of a large one are a view of an ``ImageFile``, with its errors."""
+    """Read the bytes of a file; for a large one, a view of an ``ImageFile``, with its errors."""
     note_read(path, "the program")
     if path.stat().st_size < LEAST:
         return path.read_bytes()

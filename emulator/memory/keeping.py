@@ -1,8 +1,7 @@
-"""Bytes of DDR that stay when memories are reset, and their copies, brought up to date by compiled code.
+"""Keeps ranges of DDR when memories are reset, by copies that compiled code updates.
 
-A step of a decoder writes a row for each head of dozens of caches. So all of them are looked through in one
-call: what the marks say that the step has written is copied, granule by granule. All functions outside
-the class are compiled.
+A step of a decoder writes a row for each head of dozens of caches. So one call checks the marks of all ranges
+and copies the granules that the step has written. All functions outside the class are compiled.
 """
 
 from __future__ import annotations
@@ -20,29 +19,29 @@ from .resetting import Area
 
 # Words of the table
 COUNT = 0  # kept ranges
-DIRECTION = 1  # one of those below
-HEAD = 2  # where the words of the ranges begin
+DIRECTION = 1  # direction, one of those below
+HEAD = 2  # beginning of the words of the ranges
 
-KEEP = 0  # copy what is marked from memory to the copy, and let the reset pass over it
+KEEP = 0  # copy marked bytes from memory to the copy, and exempt them from the reset
 PUT_BACK = 1  # from the copy to memory
-AFTER_RESET = 2  # from the copy to memory, what the reset has overwritten in granules of others too
+AFTER_RESET = 2  # restore from the copy the bytes of shared granules that the reset has overwritten
 
 # Words of a range
 DATA = 0  # address of its first byte
 COPY = 1  # address of the copy
 SIZE = 2  # bytes
-MARKS = 3  # address of the mark of the first granule that holds any of it
-GRANULES = 4  # how many granules hold any of it
+MARKS = 3  # address of the mark of the first granule that overlaps the range
+GRANULES = 4  # number of granules that overlap the range
 BEFORE = 5  # bytes of the first granule before the range
-OWN = 6  # number of the first granule that holds nothing else
-OWN_END = 7  # and of the first one after these
-FIRST = 8  # whether the first granule was marked and holds other bytes too
-LAST = 9  # the same of the last one
+OWN = 6  # number of the first granule completely inside the range
+OWN_END = 7  # number of the first granule after these
+FIRST = 8  # 1 if the first granule was marked and is shared with other bytes
+LAST = 9  # the same for the last granule
 ROW = 10
 
 
 def copy_granule(row: int, granule: int, shift: int, back: int) -> None:
-    """Copy the part of a range that a granule holds; ``back``: from the copy to memory."""
+    """Copy the part of a range in a granule; ``back``: from the copy to memory."""
     begin = max((granule << shift) - get(row, BEFORE), 0)
     size = min((granule + 1 << shift) - get(row, BEFORE), get(row, SIZE)) - begin
     source, target = get(row, DATA) + begin, get(row, COPY) + begin
@@ -54,7 +53,7 @@ def copy_granule(row: int, granule: int, shift: int, back: int) -> None:
 
 
 def keep_range(row: int, shift: int, back: int) -> None:
-    """Copy what is marked, and remove the marks of granules that hold nothing else."""
+    """Copy marked granules, and remove the marks of granules completely inside the range."""
     marks, last = view_u8(get(row, MARKS), get(row, GRANULES)), get(row, GRANULES) - 1
     put(row, FIRST, 0)
     put(row, LAST, 0)
@@ -70,7 +69,7 @@ def keep_range(row: int, shift: int, back: int) -> None:
 
 
 def keep_all(table: int, shift: int) -> int:
-    """Bring all ranges or their copies up to date, as the direction says."""
+    """Update all ranges or their copies, by the direction."""
     direction = get(table, DIRECTION)
     for number in range(get(table, COUNT)):
         row = table + 8 * (HEAD + ROW * number)
@@ -85,12 +84,12 @@ def keep_all(table: int, shift: int) -> int:
 
 
 def keep_kernel() -> int:
-    """Address of the compiled ``keep_all``."""
+    """Return the address of the compiled ``keep_all``."""
     return native.compile_once(keep_all, "bytes that stay", 2)
 
 
 class Keeping:
-    """The words of ranges of one memory that stay, each with its copy."""
+    """The words of the kept ranges of one memory, each with its copy."""
 
     def __init__(self, area: Area, ranges: Sequence[tuple[int, Bytes]]) -> None:
         """``ranges``: the first byte of each, and its copy."""

@@ -1,7 +1,7 @@
-"""Loads and stores of the core that find the same shadow as at their last execution: they need no check.
+"""The sanitizer's fast path for loads and stores of the core that find the shadow of their last execution.
 
-This is the frequent case, and a call would cost more than all of it: it is inlined into the loop of the core
-and into translated code, and uses only what both of them support.
+This case is frequent, and a call would cost more than the check. So it is inlined into the loop of the core
+and into translated code, and uses only constructs that both support.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .shadow_words import (
 
 
 def word(address: int) -> int:
-    """The word at a host address."""
+    """Return the word at a host address."""
     return s64(view_i64(address, 1)[u64(0)])
 
 
@@ -53,9 +53,9 @@ def known_access(s: Any, host: int, what: int, index: int) -> int:
 
 
 def same_past(tile: int, site: int, shadow: int, offset: int, size: int) -> int:
-    """Whether all bytes have the shadow that the instruction found last, in the same step of its core.
+    """Return True if all bytes have the shadow that the instruction found last, in the same step of its core.
 
-    They then get the same new shadow. The shadow of two bytes at a time is compared.
+    They then get the same new shadow. Two bytes' shadows are compared at a time.
     """
     block = s64(view_u32(shadow + 8 * (offset >> GRANULE_SHIFT), 1)[u64(0)]) - MIXED
     begins = offset & (GRANULE - 1)
@@ -74,7 +74,7 @@ def same_past(tile: int, site: int, shadow: int, offset: int, size: int) -> int:
 
 
 def differs(at: int, size: int, expected: int) -> int:
-    """Compare the notes of bytes: not 0 when one has another writer, or other readers."""
+    """Compare the shadow words of bytes: not 0 when one has another writer, or other readers."""
     different = word(at) ^ expected
     if size > 2:
         different = different | (word(at + 8) ^ expected)
@@ -84,7 +84,7 @@ def differs(at: int, size: int, expected: int) -> int:
 
 
 def fill(at: int, size: int, value: int) -> None:
-    """Give bytes another writer, or other readers."""
+    """Set the writer, or the readers, of bytes."""
     view_i64(at, 1)[u64(0)] = value
     if size > 2:
         view_i64(at + 8, 1)[u64(0)] = value

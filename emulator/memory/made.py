@@ -1,4 +1,4 @@
-"""Which bytes engines and copies would have made, in runs without data: lines of SPM and of DDR."""
+"""Marks the lines of SPM and DDR that engines and copies would have written, in runs without data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .areas import LINE_SHIFT, Bytes, HostMemoryError, Scratchpad, anonymous, dr
 
 
 class MadeBytes:
-    """A byte for each line of the memories of a chip, not 0 where an engine or a copy was to write."""
+    """A byte for each line of the memories of a chip, not 0 if an engine or a copy would have written it."""
 
     def __init__(self, ddr: Bytes, spm: list[Scratchpad]) -> None:
         self._memories = [ddr, *(pad.data for pad in spm)]
@@ -20,17 +20,17 @@ class MadeBytes:
         self._marks: list[Bytes] = np.split(whole, np.cumsum(sizes)[:-1])
 
     def addresses(self, tile: int) -> tuple[int, int]:
-        """Host addresses of the marks of DDR and of a tile's SPM."""
+        """Return the host addresses of the marks of DDR and of a tile's SPM."""
         return int(self._marks[0].ctypes.data), int(self._marks[1 + tile].ctypes.data)
 
     def mark(self, tile: int | None, start: int, size: int) -> None:
-        """Note that a range of a tile's SPM, or of DDR, was to be written."""
+        """Mark a range of a tile's SPM, or of DDR, that would have been written."""
         if size > 0:
             marks = self._marks[0 if tile is None else 1 + tile]
             marks[start >> LINE_SHIFT : (start + size - 1 >> LINE_SHIFT) + 1] = 1
 
     def holds(self, data: Bytes) -> bool:
-        """Whether bytes of one of the memories are among those that were not made."""
+        """Return True if bytes of one of the memories lack data, because nothing was written."""
         for memory, marks in zip(self._memories, self._marks, strict=True):
             start = int(data.ctypes.data) - int(memory.ctypes.data)
             if data.size and 0 <= start < memory.size:
@@ -38,5 +38,5 @@ class MadeBytes:
         return False
 
     def clear(self) -> None:
-        """Forget everything: for the next run."""
+        """Remove all marks for the next run."""
         drop_pages(self._whole)

@@ -1,8 +1,8 @@
-"""Pages that the memories of several chips have in common until one of them writes to a page.
+"""Pages that the memories of several chips share, copied on write.
 
-The large segments of a program are kept in a file without a name in the memory of the host, that of the
-program itself where it was read from one (``image_file``), and mapped into each DDR privately: a page that is
-written becomes a page of the memory that wrote it.
+The large segments of a program are in an unnamed file in the memory of the host: the copy of the program's
+file if it was read from one (``image_file``). They are mapped privately into each DDR, so that a written page
+becomes the writing memory's own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CHUNK = 1 << 26
 
 
 class SharedSegments:
-    """Large segments of a program, by name: offset in DDR, and content.
+    """Large segments of a program, by name, with offset in DDR and content.
 
     HostMemoryError when the host refuses the memory.
     """
@@ -41,7 +41,7 @@ class SharedSegments:
             self._copy(copied)
 
     def _copy(self, segments: Mapping[str, tuple[int, bytes | memoryview]]) -> None:
-        """Copy segments that are not in a file of the host's memory into one."""
+        """Copy segments into a file of the host's memory, unless they are in one."""
         self._file = memory_file("segments of a program")
         finalize(self, os.close, self._file)
         end = 0
@@ -52,7 +52,7 @@ class SharedSegments:
             end = begin + len(data) + -(begin + len(data)) % mmap.PAGESIZE
 
     def _write(self, data: bytes | memoryview, at: int) -> None:
-        """Write bytes to a place of the file; HostMemoryError when there is no memory for them."""
+        """Write bytes to the file; HostMemoryError when there is no memory for them."""
         rest = memoryview(data)
         try:
             while rest:
@@ -78,7 +78,7 @@ class SharedSegments:
 
 
 class _Place(NamedTuple):
-    """A segment: the descriptor of a file and where it is there, its offset in DDR, and its bytes."""
+    """A segment: the descriptor of a file, its position there, its offset in DDR, and its bytes."""
 
     file: int
     begin: int
@@ -87,6 +87,6 @@ class _Place(NamedTuple):
 
 
 def _place_in_file(data: bytes | memoryview) -> int | None:
-    """Where an ``ImageFile`` has some bytes; None for others."""
+    """Return the position of bytes in their ``ImageFile``; None for other bytes."""
     file = data.obj if isinstance(data, memoryview) else None
     return file.offset_of(data) if isinstance(file, ImageFile) and isinstance(data, memoryview) else None

@@ -1,7 +1,7 @@
-"""Memories in their reset state again: compiled code that several host threads share, area by area.
+"""Resets memories by compiled code; several host threads share the work, area by area.
 
-A run of a network leaves tens of megabytes to reset, which takes one thread as long as a tenth of the run.
-All functions outside the classes are plain ones that are compiled.
+A run of a network leaves tens of megabytes to reset, which takes one thread a tenth of the run's time. All
+functions outside the classes are plain ones that are compiled.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from tx8isa.numbers.primitives import u64
 from .areas import Bytes
 
 # Words that the threads share
-NEXT = 0  # the next area to reset
+NEXT = 0  # number of the next area to reset
 COUNT = 1  # areas
-HEAD = 2  # where the words of the areas begin
+HEAD = 2  # beginning of the words of the areas
 
 # Words of an area
 DATA = 0  # address of its bytes
 SIZE = 1  # bytes
 MARKS = 2  # address of its marks
-SHIFT = 3  # bytes that have a mark in common, as a power of two
-BYTE = 4  # what every byte becomes
+SHIFT = 3  # bytes with a common mark, as a power of two
+BYTE = 4  # value of every byte after the reset
 ROW = 5
 
 TOGETHER = 8
-"""Marks that are looked at together, a word of them."""
+"""Marks in a word, which are tested together."""
 PASSED_OVER = 64
-"""Words of marks that are passed over together if nothing is marked, as in most of a large DDR."""
+"""Words of marks that are skipped together if nothing is marked, as in most of a large DDR."""
 ALL_MARKED = 0x0101010101010101
 
 
@@ -46,14 +46,14 @@ def fill(target: int, size: int, byte: int) -> None:
 
 
 def reset_marked(data: int, size: int, marks: int, first: int, shift: int, byte: int) -> None:
-    """Reset what is marked by those marks from number ``first`` on that one word holds."""
+    """Reset the bytes whose marks are set among the word of marks from number ``first`` on."""
     for number in range(first, first + TOGETHER):
         if view_u8(marks + number, 1)[u64(0)] != 0:
             fill(data + (number << shift), min(1 << shift, size - (number << shift)), byte)
 
 
 def reset_area(data: int, size: int, marks: int, shift: int, byte: int) -> None:
-    """Reset all that is marked, and remove the marks."""
+    """Reset all marked bytes of an area, and remove the marks."""
     step = TOGETHER << shift
     words = (size + step - 1) // step
     for first in range(0, words, PASSED_OVER):
@@ -64,7 +64,7 @@ def reset_area(data: int, size: int, marks: int, shift: int, byte: int) -> None:
 
 
 def any_marked(marks: int, first: int, end: int) -> int:
-    """Look through words of marks: not 0 when one of them is not."""
+    """Combine words of marks: not 0 if any mark is set."""
     found = 0
     for word in range(first, end):
         found = found | get(marks, word)
@@ -72,7 +72,7 @@ def any_marked(marks: int, first: int, end: int) -> int:
 
 
 def reset_word(data: int, size: int, marks: int, word: int, shift: int, byte: int) -> None:
-    """Reset what is marked by a word of marks, and remove them."""
+    """Reset the bytes of a word of marks, and remove the marks."""
     step = TOGETHER << shift
     found, first = get(marks, word), TOGETHER * word
     if found == ALL_MARKED and step <= size - word * step:
@@ -84,7 +84,7 @@ def reset_word(data: int, size: int, marks: int, word: int, shift: int, byte: in
 
 
 def reset_share(c: int) -> int:
-    """One thread's part; ``c`` is the address of the words."""
+    """Do one thread's part; ``c`` is the address of the words."""
     number = atomic_add(c + 8 * NEXT, 1)
     while number < get(c, COUNT):
         row = c + 8 * (HEAD + ROW * number)
@@ -94,15 +94,16 @@ def reset_share(c: int) -> int:
 
 
 def reset_kernel() -> int:
-    """Address of the compiled ``reset_share``."""
+    """Return the address of the compiled ``reset_share``."""
     return native.compile_once(reset_share, "reset of memories", 1)
 
 
 @dataclass(frozen=True)
 class Area:
-    """Bytes and their marks, one for every ``1 << shift`` of them: not 0 where something was written.
+    """Bytes and their marks, one for every ``1 << shift`` bytes, not 0 if any of these was written.
 
-    The marks begin at a multiple of eight and fill whole words of eight; those beyond the last byte are 0."""
+    The marks begin at a multiple of eight and fill whole words of eight; marks beyond the last byte are 0.
+    """
 
     data: Bytes
     marks: Bytes
@@ -111,13 +112,13 @@ class Area:
     """Value of every byte in the reset state."""
 
     def mark(self, start: int, size: int) -> None:
-        """Note that a range was written."""
+        """Mark a range as written."""
         if size > 0:
             self.marks[start >> self.shift : (start + size - 1 >> self.shift) + 1] = 1
 
 
 class Resetting:
-    """The words that threads share when they reset the same areas; the first areas are begun first."""
+    """The words that threads share when they reset the same areas, in their order."""
 
     def __init__(self, areas: Sequence[Area], kernel: int) -> None:
         """``kernel``: ``reset_kernel``."""
@@ -126,9 +127,9 @@ class Resetting:
         self._kernel, self._address = kernel, int(self.words.ctypes.data)
 
     def begin(self) -> None:
-        """Before the threads call ``share``: nothing is reset yet."""
+        """Start a reset; must be called before the threads call ``share``."""
         self.words[NEXT] = 0
 
     def share(self) -> None:
-        """One thread's part; all is done when every thread that was to has come back."""
+        """Do one thread's part; the reset is complete when all threads have returned."""
         native.call(self._kernel, self._address)

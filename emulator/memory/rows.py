@@ -1,6 +1,6 @@
-"""Copies and fills of bytes on raw addresses: what all data movement is made of.
+"""Copies and fills of bytes on raw addresses, the basis of all data movement.
 
-A source and its destination must not overlap; ``apart`` makes sure of it.
+A source and its destination must not overlap; ``apart`` ensures this.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ The copy of the first operand is at 0."""
 
 
 def overlap(a: int, a_bytes: int, b: int, b_bytes: int) -> bool:
-    """Whether two ranges share a byte."""
+    """Return True if two ranges share a byte."""
     return a < b + b_bytes and b < a + a_bytes
 
 
 def apart(source: int, source_bytes: int, target: int, target_bytes: int, spare: int) -> int:
-    """The address to read the source from: its copy at ``spare`` when the target overlaps it."""
+    """Return the address to read the source from: its copy at ``spare`` if the target overlaps it."""
     if overlap(source, source_bytes, target, target_bytes):
         copy_bytes(spare, source, source_bytes)
         return spare
@@ -47,7 +47,7 @@ def clear_rows(target: int, pitch: int, size: int, rows: int) -> None:
 
 
 def copy_rows(target: int, target_pitch: int, source: int, source_pitch: int, size: int, rows: int) -> None:
-    """``rows`` rows of ``size`` bytes, in order; pitches are the bytes from one row to the next.
+    """Copy ``rows`` rows of ``size`` bytes, in order; pitches are the bytes from one row to the next.
 
     Short rows are copied as their first and their last 2, 4, 8, 16 or 32 bytes, which may overlap.
     """
@@ -81,7 +81,7 @@ def copy_rows(target: int, target_pitch: int, source: int, source_pitch: int, si
 
 
 def _copy_column_u16(target: int, target_pitch: int, source: int, source_pitch: int, rows: int) -> None:
-    """Rows of one 16-bit number."""
+    """Copy rows of one 16-bit number."""
     to, of = target, source
     for _ in range(rows):
         view_u16(to, 1)[u64(0)] = view_u16(of, 1)[u64(0)]
@@ -89,7 +89,7 @@ def _copy_column_u16(target: int, target_pitch: int, source: int, source_pitch: 
 
 
 def _copy_column_u32(target: int, target_pitch: int, source: int, source_pitch: int, rows: int) -> None:
-    """Rows of one 32-bit number."""
+    """Copy rows of one 32-bit number."""
     to, of = target, source
     for _ in range(rows):
         view_u32(to, 1)[u64(0)] = view_u32(of, 1)[u64(0)]
@@ -97,7 +97,7 @@ def _copy_column_u32(target: int, target_pitch: int, source: int, source_pitch: 
 
 
 def _copy_column_u64(target: int, target_pitch: int, source: int, source_pitch: int, rows: int) -> None:
-    """Rows of one 64-bit number."""
+    """Copy rows of one 64-bit number."""
     to, of = target, source
     for _ in range(rows):
         view_u64(to, 1)[u64(0)] = view_u64(of, 1)[u64(0)]
@@ -107,7 +107,7 @@ def _copy_column_u64(target: int, target_pitch: int, source: int, source_pitch: 
 def _copy_short_rows(
     target: int, target_pitch: int, source: int, source_pitch: int, size: int, rows: int
 ) -> None:
-    """Rows of 1 to 7 bytes."""
+    """Copy rows of 1 to 7 bytes."""
     for row in range(rows):
         to, of = target + row * target_pitch, source + row * source_pitch
         if size >= 4:
@@ -149,7 +149,7 @@ def _copy_32(target: int, source: int) -> None:
 
 
 def _copy_long_row(target: int, source: int, size: int) -> None:
-    """Whole blocks of 64 bytes, then the last 64 bytes, of which some may be copied twice."""
+    """Copy whole blocks of 64 bytes, then the last 64 bytes; some bytes may be copied twice."""
     at = 0
     while at + 64 < size:
         _copy_block(target + at, source + at)
@@ -158,7 +158,7 @@ def _copy_long_row(target: int, source: int, size: int) -> None:
 
 
 def _copy_block(target: int, source: int) -> None:
-    """64 bytes, all read before any is written, so that they become vector moves."""
+    """Copy 64 bytes, all read before any is written, so that LLVM uses vector moves."""
     to, of = view_u64(target, 8), view_u64(source, 8)
     a, b, c, d = of[0], of[1], of[2], of[3]
     e, f, g, h = of[4], of[5], of[6], of[7]

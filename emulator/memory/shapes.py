@@ -1,4 +1,4 @@
-"""The sizes of a run, for programs that run a range of them: from its inputs, and in the shape block."""
+"""Finds the dynamic sizes of a run from its inputs, and writes them to the shape block."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class SizeError(Tx8Error):
 
 
 def extents_of(shapes: Shapes | None, buffer: Buffer) -> tuple[str, ...]:
-    """The extents of an input or output as the program declares them."""
+    """Return the extents of an input or output as the program declares them."""
     found = shapes.extents.get((buffer.kind, buffer.name)) if shapes is not None else None
     return found if found is not None else tuple(map(str, buffer.shape))
 
 
 def extents_that_stay(shapes: Shapes | None, buffer: Buffer) -> tuple[str, ...]:
-    """The extents, but not that of the axis along which a state grows."""
+    """Return the extents except along the axis on which a state grows."""
     extents = list(extents_of(shapes, buffer))
     axis = None if shapes is None else shapes.room.get((buffer.kind, buffer.name))
     if axis is not None:
@@ -44,9 +44,9 @@ def extents_that_stay(shapes: Shapes | None, buffer: Buffer) -> tuple[str, ...]:
 def known_sizes(
     shapes: Shapes, buffers: Iterable[Buffer], arrays: Mapping[str, Any], lengths: Sizes | None = None
 ) -> dict[str, int]:
-    """The sizes that arrays of inputs have; ``lengths`` are those that states have.
+    """Return the sizes from the arrays of inputs; ``lengths`` are the sizes from states.
 
-    SizeError for a size out of range, for two arrays that disagree, and for one of another number of axes.
+    SizeError for a size out of range, for two arrays that disagree, and for a wrong number of axes.
     """
     ranges = {each.name: each for each in shapes.dimensions}
     found: dict[str, tuple[int, str]] = {}
@@ -80,7 +80,7 @@ def _check_range(allowed: Dimension, size: int, what: str) -> None:
 
 
 def _check_sums(sums: Iterable[tuple[str, int, str]], sizes: Sizes) -> None:
-    """SizeError for an axis of an input, a sum of dimensions, that is not what they are."""
+    """Raise SizeError for an axis of an input that differs from its sum of dimensions."""
     for text, size, name in sums:
         parts = text.split(SUM)
         if all(part in sizes or part.isdigit() for part in parts) and _extent(text, sizes, ()) != size:
@@ -89,13 +89,13 @@ def _check_sums(sums: Iterable[tuple[str, int, str]], sizes: Sizes) -> None:
 
 
 def check_length(shapes: Shapes, state: str, dimension: str, length: int) -> None:
-    """SizeError unless a step may begin with a state of a length."""
+    """Raise SizeError unless a step may begin with a state of this length."""
     allowed = next(each for each in shapes.dimensions if each.name == dimension)
     _check_range(allowed, length, f"state '{state}'")
 
 
 def packed_array(shapes: Shapes | None, buffer: Buffer, sizes: Sizes, array: Array) -> Bytes:
-    """The bytes of DDR for an array of given sizes; InputError when it does not fit."""
+    """Return the bytes of DDR for an array of given sizes; InputError when it does not fit."""
     fitting = sized(shapes, buffer, sizes)
     if shapes is None or (buffer.kind, buffer.name) not in shapes.room:
         return packed(fitting, array)
@@ -104,14 +104,14 @@ def packed_array(shapes: Shapes | None, buffer: Buffer, sizes: Sizes, array: Arr
 
 
 def in_room(buffer: Buffer, array: Array) -> Array:
-    """An array at the beginning of all that a buffer has room for, with zeros behind it."""
+    """Pad an array with zeros to the largest size of its buffer."""
     whole = np.zeros(buffer.shape, array.dtype)
     whole[tuple(map(slice, array.shape))] = array
     return whole
 
 
 def unpacked_array(shapes: Shapes | None, buffer: Buffer, shape: Sequence[int], data: Bytes) -> Array:
-    """The array of a shape that the bytes of a buffer are; the buffer has its largest shape."""
+    """Convert the bytes of a buffer, which has its largest shape, to an array of a given shape."""
     if shapes is None or (buffer.kind, buffer.name) not in shapes.room:
         same = tuple(shape) == buffer.shape
         return unpacked(buffer if same else replace(buffer, shape=tuple(shape)), data)
@@ -119,12 +119,12 @@ def unpacked_array(shapes: Shapes | None, buffer: Buffer, shape: Sequence[int], 
 
 
 def usual_sizes(shapes: Shapes | None) -> dict[str, int]:
-    """The sizes that the program was made for."""
+    """Return the sizes that the program was optimised for."""
     return {each.name: each.usual for each in shapes.dimensions} if shapes is not None else {}
 
 
 def sized(shapes: Shapes | None, buffer: Buffer, sizes: Sizes, words: Sequence[int] = ()) -> Buffer:
-    """A buffer with its shape at given sizes; ``words`` is the shape block after the run, for outputs."""
+    """Return a buffer with its shape at given sizes; ``words``: the shape block after a run, for outputs."""
     if shapes is None or (buffer.kind, buffer.name) not in shapes.extents:
         return buffer
     return replace(buffer, shape=tuple(_extent(each, sizes, words) for each in extents_of(shapes, buffer)))
@@ -139,7 +139,7 @@ def _extent(extent: str, sizes: Sizes, words: Sequence[int]) -> int:
 
 
 def block_range(image: Image, words: int | None = None) -> range:
-    """The bytes of the first ``words`` words of the shape block in DDR, or of all."""
+    """Return the range in DDR of the first ``words`` words of the shape block, or of all."""
     assert image.shapes is not None
     offset = ddr_offset(image.shapes.address, image.windows)
     assert offset is not None  # the addresses were checked when the image was read
@@ -152,9 +152,9 @@ def _word_count(shapes: Shapes) -> int:
 
 
 def fitting(shapes: Shapes, buffer: Buffer, array: Array) -> Buffer:
-    """An input with the shape that an array of it alone may have; SizeError for a size out of range.
+    """Return an input with the shape of an array, if the sizes are in range; otherwise SizeError.
 
-    A sum of dimensions is left to ``known_sizes``, which knows the others.
+    Sums of dimensions are checked by ``known_sizes``, which has the other inputs.
     """
     sizes = usual_sizes(shapes) | known_sizes(shapes, [buffer], {buffer.name: array})
     found = list(sized(shapes, buffer, sizes).shape)
@@ -174,7 +174,7 @@ def place_sizes(image: Image, sizes: Sizes, area: Area) -> None:
 
 
 def sized_outputs(image: Image, outputs: Sequence[Buffer], area: Area) -> tuple[Buffer, ...]:
-    """The outputs with the shapes that they have after a run."""
+    """Return the outputs with their shapes after a run."""
     shapes = image.shapes
     if shapes is None:
         return tuple(outputs)

@@ -1,10 +1,10 @@
-"""Why compiled code gave control back; in parentheses, what the words of ``state.DETAIL`` hold then."""
+"""Reasons for which compiled code stops; in parentheses, the contents of the words ``state.DETAIL``."""
 
 from __future__ import annotations
 
 LIMIT = 0  # state.RETIRED reached state.LIMIT
 KERNEL = 1  # (slot): a kernel that is not compiled yet is needed; enter again when it is
-ILLEGAL = 2  # no instruction is at the program counter
+ILLEGAL = 2  # there is no instruction at the program counter
 JUMP = 3  # (target): the target is not a multiple of 4, or outside the program
 MEMORY = 4  # (address, bytes, is a store): no memory is mapped there for the kernel core
 CSR = 5  # a CSR instruction, executed outside
@@ -17,14 +17,14 @@ RULE = 11  # (record, index in tables.checks): a condition between operands does
 OPCODE = 12  # (engine, opcode): a control register of the NCC asks for an instruction that does not exist
 STRIDE = 13  # (record, operand, bytes, element): a byte stride in a register is not a number of elements
 END = 14  # (record, operand, end, expected): an end register contradicts the other registers
-EXCEPTION = 15  # (worker, bits, instruction): one that is not masked, and the machine stops at exceptions
+EXCEPTION = 15  # (worker, bits, instruction): an unmasked one, and the machine stops at exceptions
 FENCE_I = 16  # the program text is to be fetched again
-WORKER = 17  # (worker, workers): an instruction is given to a worker the machine does not have
-LOG_FULL = 21  # the log of simulated time has to be worked off (Simulator.advance) before the tile goes on
+WORKER = 17  # (worker, workers): an instruction for a worker that the machine does not have
+LOG_FULL = 21  # the log of simulated time has to be processed (Simulator.advance) before the tile continues
 MADE = 23  # (address, bytes), or (0, 0, record): the program depends on data, in a run without them
 
 # Never seen outside compiled code.
 FLOAT = 18  # an operation of the floating-point unit
 TRANSLATED = 19  # control reached or left translated code
 HINT = 22  # at a hint
-NEAR_LIMIT = 20  # translated code has no block short enough
+NEAR_LIMIT = 20  # the limit is too near for every block of translated code

@@ -1,13 +1,13 @@
 """From a plain Python function to cached machine code.
 
-``compile_kernel`` takes a plain function of 64-bit integers and gives the address of a C function that
-does the same. The first use compiles it and keeps the object code on disk; later processes only load that.
-``direct`` writes LLVM text, for everything in the emulator; what it does not know, and what breaks the rules
-below, is left to Numba, which is imported then and not before. With ``TX8_JIT=0`` (or
+``compile_kernel`` takes a plain function of 64-bit integers and gives the address of a C function that does
+the same. The first use compiles it and keeps the object code on disk; later processes only load that.
+``direct`` writes LLVM text for all functions of the emulator. Functions with other constructs, or that break
+the rules below, are left to Numba, which is only imported then. With ``TX8_JIT=0`` (or
 ``NUMBA_DISABLE_JIT=1``) kernels stay Python functions with pseudo addresses: slow, with the same results.
 
-A primitive is a function that exists twice: in ``primitives/`` in plain Python, which says what it means, and
-in ``machine/`` as LLVM instructions. ``primitives/names.py`` lists them all.
+A primitive is a function with two implementations: in ``primitives/`` in plain Python, which is the
+definition, and in ``machine/`` as LLVM instructions. ``primitives/names.py`` lists them all.
 
     scalar.py    words of 64 bits and binary64; in plain Python in ``tx8isa/numbers/primitives.py``
     float32.py   stored formats from and to binary32
@@ -24,7 +24,7 @@ Rules for a kernel and the functions it calls, so that both executions agree:
   all other primitives give signed values. One signed operand makes ``+ - * // % & | ^`` signed. Write
   ``u64(a) >> b`` for a logical shift, with a count of 0 to 63, and divide two ``u64`` for an unsigned
   quotient. Nothing divides by zero.
-* Wrap what is read from an integer view in ``s64`` or ``u64`` before calculating with it.
+* Wrap values read from an integer view in ``s64`` or ``u64`` before calculating with them.
 * Index with ``u64`` values (``for i in range(u64(n))``): a signed index is tested for being negative and the
   loop is not vectorised as well. Never index outside a view.
 * Binary32 and binary64 do not mix: constants of binary32 expressions are ``single(0.5)``. A variable has one
@@ -67,7 +67,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 on_compile: Callable[[str, float | None], None] | None = None
-"""Called as ``on_compile(name, None)`` before a kernel is compiled, ``on_compile(name, seconds)`` after."""
+"""Called with (name, None) before a kernel is compiled, and with (name, seconds) afterwards."""
 
 
 class Missing(Exception):
@@ -100,9 +100,9 @@ def compile_kernel(
     """Return the address of a C function ``int64 f(int64 x arguments)`` that does what ``function`` does.
 
     ``name`` appears in messages and progress. ``directly``: without Numba, which takes four times as long, if
-    the function keeps to what ``direct`` knows. ``compact``: by LLVM with few functions inlined and no loops
-    unrolled; that takes half as long, and is as fast for vectors and copies. Raises KernelError when the
-    source breaks the rules above.
+    the function has only constructs of ``direct``. ``compact``: by LLVM with few functions inlined and no
+    loops unrolled; that takes half as long, and is as fast for vectors and copies. Raises KernelError when
+    the source breaks the rules above.
     """
     if not jit_enabled():
         return interpreted.register(function)

@@ -92,7 +92,7 @@ _generated: dict[CodeType, str] = {}
 def with_constants(
     function: FunctionType, change: Callable[[Any], Any], scope: dict[str, Any]
 ) -> FunctionType:
-    """A copy of a function with other constants and globals; its text is known as that of the function is."""
+    """Copy a function with other constants and globals; ``definition`` finds the copy's text, too."""
     code = function.__code__
     copied = code.replace(co_consts=tuple(map(change, code.co_consts)))
     if copied != code:

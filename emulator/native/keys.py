@@ -50,7 +50,7 @@ def generated_key(generate: Callable[[], Any], meaning: tuple[Any, ...], name: s
     The contents of ``meaning`` count by their code, a ``FixedMeaning`` there by its parts. The writer counts
     by its module and the emulator's modules that its functions use: their functions and plain constants. All
     of it is taken as this process imported it: the files may have been edited since, and machine code of the
-    old text must not be kept under the name of the new one. So the same question has the same answer.
+    old text must not be kept under the name of the new one. So equal arguments always give the same key.
     """
     question = (generate, _identity(meaning), name, arguments)
     if question not in _answers:
@@ -63,7 +63,7 @@ _answers: dict[tuple[Any, ...], str] = {}
 
 
 def _identity(value: Any) -> Any:
-    """Return a value that equals another only when both have one description; ``1 == True`` have not."""
+    """Return a value that equals another only if both have the same description, unlike ``1 == True``."""
     if isinstance(value, tuple):
         return tuple(map(_identity, value))
     return value if isinstance(value, FunctionType | type | FixedMeaning) else (type(value), repr(value))

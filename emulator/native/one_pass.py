@@ -1,4 +1,4 @@
-"""Make Numba optimise and translate a kernel once, not once per function.
+"""Makes Numba optimise and translate a kernel once, not once per function.
 
 Numba turns every function into machine code of its own, with all that it calls inlined, before it compiles
 the caller: a loop five calls deep is optimised five times. Only the last result is needed here. Inside

@@ -96,8 +96,8 @@ class ProgramSession:
     def bind(self, arrays: Mapping[str, Array], entry: str | None = None) -> None:
         """Let every step of an entry read inputs from these arrays, and write outputs into them, by name.
 
-        They stay the caller's: a step reads their contents at its beginning. SessionError for a name that is
-        neither input nor output, InputError for an array of another shape or type.
+        The arrays are not copied; a step reads their contents at its beginning. SessionError for a name that
+        is neither input nor output, InputError for an array of another shape or type.
         """
         network = self._entry(entry)
         for name in arrays if len(self._chips) > 1 else ():

@@ -1,4 +1,4 @@
-"""One tile: its state, its registers, its traps and faults, and what can be observed of it.
+"""One tile: its state, its registers, its traps and faults, and its observable events.
 
-It knows no other tile.
+The code depends on no other tile.
 """

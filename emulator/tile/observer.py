@@ -27,7 +27,7 @@ class Observer:
         """A program has read the result of a worker's instruction in the write-back registers."""
 
     def polled(self, tile: Tile) -> None:
-        """A program has polled a register of a unit in vain."""
+        """A program's poll of a unit's register has failed."""
 
     def copy_started(self, tile: Tile, copy: Copy, block: int | None) -> None:
         """The DTE was told to copy, by an instruction (block None) or through a register block."""

@@ -45,7 +45,7 @@ class TileTotals:
 
 @dataclass
 class Tile:
-    """A tile and what the scheduler knows about it."""
+    """A tile, and its state for the scheduler."""
 
     number: int
     spm: Scratchpad

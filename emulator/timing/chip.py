@@ -1,4 +1,4 @@
-"""The state of the simulation for a machine: one array, described by ``layout``, with its companions."""
+"""The state of the simulation for a machine, an array described by ``layout``, and its logs and slices."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ class SimulationArrays:
         """The words of each of these logs."""
 
     def expect(self, later: Later, find: Callable[[Any], None]) -> None:
-        """Register a finding about the arrays: it is made before their reset, if it is still wanted then."""
+        """Register a finding about the arrays, which is computed before their reset if still referenced."""
         later.expect(find, self.lock)
         self._expected.append(ref(later))
 
     def reset(self) -> None:
-        """Make the pending findings about the last run, before the arrays are used again."""
+        """Compute the pending findings about the last run, before the arrays are used again."""
         with self.lock:
             for expected in self._expected:
                 if (later := expected()) is not None:

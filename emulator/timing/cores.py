@@ -123,7 +123,7 @@ def take_effect(chip: int, place: int) -> None:
 def leave(chip: int, place: int, row: int) -> None:
     """End the program. The fixed time of every program is counted here; its real place is unknown.
 
-    A tile that gave its engines nothing has no slice of it: it would be the only one.
+    A tile that issued no engine instruction gets no slice, which would be its only one.
     """
     if get(chip, place + layout.P_CORE) != layout.LEAVING:
         wait(chip, place, layout.LEAVING, 0, 0)
@@ -155,7 +155,7 @@ def communicate(chip: int, place: int, row: int, kind: int) -> None:
 def look_for(chip: int, place: int, what: int, which: int, count: int, there: int) -> None:
     """Continue if there are as many copies or arrivals as the row at the cursor needs, or let the core wait.
 
-    A core that has polled until now has waited since its clock.
+    A core that has polled has waited since its clock.
     """
     if there >= count and not has_polled(chip, place):
         next_row(chip, place, get(chip, layout.H_NOW) + cost_of(chip, row_at(chip, place)))
@@ -222,7 +222,7 @@ def resume(chip: int, place: int, cause: int, worker: int, cost: int) -> None:
 
 
 def look_again(chip: int, place: int) -> None:
-    """Let a core continue if its wait is over; ``release_barrier`` does so for barriers."""
+    """Let a core continue if its wait is over, except at barriers (``release_barrier``)."""
     core, row = get(chip, place + layout.P_CORE), row_at(chip, place)
     which, count = get(chip, place + layout.P_FOR), get(chip, place + layout.P_COUNT)
     if core == layout.FOR_ROOM and has_room(chip, worker_at(place, which), count):

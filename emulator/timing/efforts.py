@@ -21,7 +21,7 @@ EFFORTS = [state.LOADS, state.UNCACHED_LOADS, state.DIVISIONS, state.CACHE_LINES
 
 
 def leave_out(tile_state: int, head: int) -> None:
-    """Let the core's work since it reached the library, or a row there, take no time."""
+    """Exclude the core's work since it reached the library, or a row there, from simulated time."""
     retired = get(tile_state, state.RETIRED)
     put(head, layout.T_SKIPPED, get(head, layout.T_SKIPPED) + retired - get(head, layout.T_LIBRARY))
     put(head, layout.T_LIBRARY, retired)

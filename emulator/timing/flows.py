@@ -39,7 +39,7 @@ def find_next(chip: int) -> None:
 
 
 def part(share: int, ticks: int) -> int:
-    """Return ``share / ticks`` in parts of ``WHOLE``, for a share that is at most ``ticks``."""
+    """Return ``share / ticks`` in units of 1 / ``WHOLE``, for a share of at most ``ticks``."""
     if share < layout.HUGE // layout.WHOLE:
         return share * layout.WHOLE // ticks
     return share // (ticks // layout.WHOLE)

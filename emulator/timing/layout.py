@@ -38,7 +38,7 @@ CODE_LINE_SHIFT = 6
 MOST_LINES = 8
 """The most lines before an instruction that a tile which has jumped is assumed to come from.
 
-Longer stretches went round a loop.
+More instructions than that were executed in a loop.
 """
 LOG_WORDS = 1 << 21
 """Words of a log: 16 MiB, whose memory is used as it fills."""

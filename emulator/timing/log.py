@@ -259,7 +259,7 @@ class TileLog:
         native.call(self._note_effort, int(self.tile.words.ctypes.data), int(ended))
 
     def skip(self, instructions: int) -> None:
-        """Let this many executed instructions take no time: they only polled in vain."""
+        """Exclude this many executed instructions, failed polls, from simulated time."""
         if instructions and self.head[layout.T_LIBRARY] < 0:
             self.head[layout.T_SKIPPED] += instructions
             self.tile.words[EFFORTS] = 0
@@ -274,7 +274,7 @@ class TileLog:
         return self.tile.retired < limit
 
     def save(self, polls: Polls) -> LogState:
-        """Return the counts, and the tile's polls in vain."""
+        """Return the counts, and the tile's failed polls."""
         skipped, dropped, efforts, came_from, before, library = self.head[_SAVED].tolist()
         places = came_from, before, library
         seen = self.kinds.tobytes(), self.lines.tobytes()
@@ -328,34 +328,34 @@ def runs_of_side(copy: Copy, side: Side) -> int:
 
 
 class Polls:
-    """The polls in vain of one tile since its last row in the log.
+    """The failed polls of one tile since its last row in the log.
 
-    The number of polls depends on how the run was divided into rounds, so it must not count: from the
-    first poll in vain on, instructions take no time until the same load has found what it looks for.
+    The number of polls depends on the rounds of the run, so it must not affect time: from the first failed
+    poll on, instructions take no time until the same load succeeds.
     """
 
     def __init__(self) -> None:
         self._written = -1
         self._places: dict[int, int] = {}
-        """Instructions retired at the first poll, by the address of the load."""
+        """Instructions retired at the first failed poll, by the address of the load."""
 
     def in_vain(self, pc: int, retired: int, written: int) -> None:
-        """Record a load at ``pc`` that found nothing; ``written`` as in ``TileLog``."""
+        """Record a failed poll by a load at ``pc``; ``written`` as in ``TileLog``."""
         if written != self._written:
             self._written = written
             self._places.clear()
         self._places.setdefault(pc, retired)
 
     def polling(self, written: int) -> bool:
-        """Return True if the tile has polled in vain, and done nothing since."""
+        """Return True if the tile's poll has failed and it has done nothing since."""
         return written == self._written and bool(self._places)
 
     def again(self, pc: int, written: int) -> bool:
-        """Return True if the load at ``pc`` found nothing before, and the tile has done nothing since."""
+        """Return True if the load at ``pc`` failed before, and the tile has done nothing since."""
         return self.polling(written) and pc in self._places
 
     def found(self, pc: int, retired: int, written: int) -> int:
-        """Return the number of instructions that do not count, as the load at ``pc`` found something."""
+        """Return the number of instructions that do not count, after the load at ``pc`` succeeded."""
         first = self._places.get(pc, retired) if written == self._written else retired
         self._places.clear()
         return retired - first

@@ -1,4 +1,4 @@
-"""The slices of the simulation, until Python takes them. Plain functions that are compiled.
+"""Writes the slices of the simulation into a buffer for Python. Plain functions that are compiled.
 
 ``chip`` is the host address of the chip's state (``layout``), ``place`` the position of a tile in it.
 """

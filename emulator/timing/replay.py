@@ -1,7 +1,7 @@
 """Simulated time at the ends of the ranges of a machine's figures, from the logs of the same run.
 
 The program runs once. Its logs do not depend on coefficients, so the simulation is repeated on them with
-other ones. A program that reads time has read the time of the run; the consequences of that stay.
+other ones. A program that reads time keeps the values, and the behaviour, of the run itself.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class TimeRange(Later):
         return self._most
 
     def take(self, batch: Batch) -> None:
-        """Do nothing: the range is found without slices."""
+        """Do nothing: the range needs no slices."""
 
     def close(self, ends: Sequence[int]) -> None:
         """Do nothing."""
@@ -181,10 +181,10 @@ class Replay:
         return SimulationState(self.chip.copy(), rows)
 
     def begin_at(self, chip: _Words) -> None:
-        """Go on from a state of the run itself: the time until then counts as it was.
+        """Continue from a state of the run itself; the time until then counts as in the run.
 
-        The rows at which cores are come again, when the run has worked them off. So a core that is at one
-        waits for it; one that is about to exit has no other row, and exits when the run does.
+        The rows at which cores are arrive again, after the run has processed them. So a core at a row waits
+        for it; a core that is about to exit has no other row, and exits when the run does.
         """
         self._take_over(chip)
         cores = self.chip[self._places + layout.P_CORE]

@@ -46,9 +46,9 @@ class LogState:
     lines: bytes
     """A byte for each line of the code: 1 if the tile has executed it."""
     polled_at: int
-    """Words that were written at its poll in vain; -1 before."""
+    """Words that were written at its failed poll; -1 before."""
     polls: dict[int, int]
-    """Instructions executed at the first poll in vain, by the address of the load."""
+    """Instructions executed at the first failed poll, by the address of the load."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class TimeState:
 
 
 class StandstillError(Tx8Error):
-    """Simulated time cannot advance for a tile, whatever the others still do: no run gets there by itself."""
+    """Simulated time cannot advance for a tile, whatever the others do, because of an edited saved state."""
 
     def __init__(self, tile: int, cycles: int) -> None:
         super().__init__(

@@ -113,7 +113,7 @@ class Simulator(Observer):
         polls.in_vain(tile.pc, tile.retired, log.written)
 
     def _found(self, tile: Tile) -> None:
-        """Record that a program has found what it polled for: its polls in vain take no time."""
+        """Record that a program's poll has succeeded; its failed polls take no time."""
         log = self.logs[tile.number]
         log.skip(self.polls[tile.number].found(tile.pc, tile.retired, log.written))
 
@@ -174,7 +174,7 @@ class Simulator(Observer):
 
     def arrival_seen(self, tile: Tile, stream: int) -> None:
         arrived = int(self.arrived[tile.number, stream])
-        if arrived > self.seen[tile.number, stream]:  # else it is still waiting for the rest
+        if arrived > self.seen[tile.number, stream]:  # else the tile still waits for the rest
             self.seen[tile.number, stream] = arrived
             self._found(tile)
             self.logs[tile.number].append(layout.ARRIVAL, layout.H_POLL, stream, arrived)
@@ -226,7 +226,7 @@ class Simulator(Observer):
         self._hand_out_moments()
 
     def _note_progress(self) -> None:
-        """Log how far the tiles have come."""
+        """Log the progress of the tiles."""
         self._heads[:, layout.T_FULL] = 0
         for tile, log, polls in zip(self.tiles, self.logs, self.polls, strict=True):
             if tile.status is Status.RUNNING and tile.retired > log.noted + 1:
@@ -350,7 +350,7 @@ class Simulator(Observer):
         return max(self.ends or self._ends()) // TICKS
 
     def _ends(self) -> list[int]:
-        """For each tile: the time until which its core and its engines are known to be busy."""
+        """Return, for each tile, the time until which its core and its engines are known to be busy."""
         chip, places = self.chip, self._places
         ends: list[int] = np.maximum(chip[places + layout.P_CLOCK], chip[places + layout.P_LAST_END]).tolist()
         return ends

@@ -1,4 +1,4 @@
-"""Time slices, the result of the simulation: one row for each stretch of time in which something was busy.
+"""Time slices, the result of the simulation: one row for each interval in which a unit was busy.
 
 Statistics, traces and reports are computed from these rows only. Times are ticks, ``TICKS`` of them in a
 cycle; all tiles count from the same origin.
@@ -45,7 +45,7 @@ class Track(IntEnum):
 
 
 class Cause(IntEnum):
-    """The reason why an instruction could not start on a free engine, or why the core waited."""
+    """The reason why an instruction could not start on a free engine, took longer, or the core waited."""
 
     NOTHING = 0
     QUEUE = 1

@@ -1,4 +1,4 @@
-"""The scratchpad bytes that slices touch, by scratchpad."""
+"""Computes the scratchpad bytes that slices touch, by scratchpad."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Time, and addresses, in a fixed number of bins whose width doubles when their range is too short.
+"""Bins of time or addresses, in a fixed number; their width doubles when their range is too short.
 
-So no number of slices needs more memory, and slices may come in any order.
+So memory does not grow with the number of slices, and slices may come in any order.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def _collapsed(
 
 
 def _rows(boxes: Sequence[PhaseBox], flows: Sequence[Flow]) -> list[list[PhaseBox]]:
-    """The boxes of each layer, and a bend for each line that passes it, each near what it reads."""
+    """Order the boxes of each layer, and a bend for each line that passes it, near their sources."""
     rows: list[list[PhaseBox]] = [[] for _ in range(max(box.layer for box in boxes) + 1)]
     for box in boxes:
         rows[box.layer].append(box)
@@ -124,7 +124,7 @@ def _room(box: PhaseBox) -> int:
 
 
 def _place(row: Sequence[PhaseBox], width: int) -> None:
-    """Give the boxes of a layer the x of their middles, the layer in the middle of the picture."""
+    """Set the x of the middles of a layer's boxes, with the layer centred in the picture."""
     x = (width - sum(map(_room, row))) / 2
     for box in row:
         box.x = x + _room(box) / 2
@@ -152,7 +152,7 @@ def _top(box: PhaseBox) -> float:
 
 
 def _line(flow: Flow, most: int, down: bool) -> Iterator[str]:
-    """A line as wide as its bytes, with their number; dashed if it goes back to an earlier phase."""
+    """Draw a line as wide as its bytes, with their number; dashed if it goes back to an earlier phase."""
     path, x, y = _path(flow) if down else _way_back(flow)
     wide = 1 + (_WIDEST - 1) * math.sqrt(flow.bytes / most)
     dashes = "" if down else ' stroke-dasharray="5 4"'
@@ -164,7 +164,7 @@ def _line(flow: Flow, most: int, down: bool) -> Iterator[str]:
 
 
 def _path(flow: Flow) -> tuple[str, float, float]:
-    """A line down through its bends, and the place of its number."""
+    """Return the path down through a flow's bends, and the place of its number."""
     x, y = flow.source.x, _top(flow.source) + _HIGH
     path = f"M{x:.0f} {y:.0f}"
     ends = [(bend.x, _top(bend) + _HIGH / 2) for bend in flow.bends] + [(flow.target.x, _top(flow.target))]
@@ -177,7 +177,7 @@ def _path(flow: Flow) -> tuple[str, float, float]:
 
 
 def _way_back(flow: Flow) -> tuple[str, float, float]:
-    """A line up from the left side of a box to that of an earlier one, and the place of its number."""
+    """Return the path up from the left side of a box to an earlier box, and the place of its number."""
     (x, y), (end_x, end_y) = (
         (box.x - _WIDE / 2, _top(box) + _HIGH / 2) for box in (flow.source, flow.target)
     )
@@ -206,14 +206,14 @@ def _box(box: PhaseBox, longest: float) -> Iterator[str]:
 
 
 def _short_name(name: str) -> str:
-    """A name, or the names of the first and the last phase, cut to the width of a box."""
+    """Shorten a name, or the names of the first and the last phase, to the width of a box."""
     parts = name.split(_TO)
     longest = _LONGEST_NAME // len(parts)
     return _TO.join(part if len(part) <= longest else f"{part[: longest - 1]}~" for part in parts)
 
 
 def short_bytes(size: float) -> str:
-    """A number of bytes in few letters: ``3.2 MB``."""
+    """Write a number of bytes in few letters: ``3.2 MB``."""
     for unit in ("B", "kB", "MB"):
         if size < 1000:
             return f"{size:.3g} {unit}"

@@ -12,7 +12,7 @@ Fact = TypeVar("Fact")
 
 
 class Sending(NamedTuple):
-    """A message from one rank to another, as a third rank has to know it."""
+    """A message from one rank to another, reported to the other ranks."""
 
     rank: int
     """The rank that it was sent to."""
@@ -38,14 +38,14 @@ class Letter(NamedTuple):
 
 
 class Idle(NamedTuple):
-    """A letter to rank 0: the sender has nothing to do after these numbers of letters, by rank."""
+    """A letter to rank 0: the sender is idle after this number of letters from each rank."""
 
     sent: list[int]
     received: list[int]
 
 
 class Quiet(NamedTuple):
-    """A letter from rank 0: no rank has anything to do, and no letter is under way."""
+    """A letter from rank 0: all ranks are idle, and no letter is under way."""
 
 
 Item = Letter | Idle | Quiet

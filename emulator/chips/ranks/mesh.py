@@ -123,10 +123,10 @@ class RankMesh(ChipMesh):
     # -- standing still ----------------------------------------------------------------------------------
 
     def _all_stand_still(self) -> bool:
-        """Wait until a letter comes, or no rank has anything to do.
+        """Wait until a letter comes, or all ranks are idle.
 
-        No rank has anything to do when each has said so after as many letters as the others report to have
-        sent it: only a letter makes a rank continue.
+        All ranks are idle if each has reported so after as many letters as the others have sent it, because
+        only a letter makes a rank continue.
         """
         self._say_idle()
         while not self._nobody_goes_on():

@@ -14,11 +14,11 @@ Fact = TypeVar("Fact")
 
 _TAG = 1
 _TRIES, _SHORT, _LONG = 200, 20e-6, 1e-3
-"""Looks for an item before a rank sleeps; seconds of the shortest and the longest sleep."""
+"""Polls for an item before a rank sleeps; seconds of the shortest and the longest sleep."""
 
 
 def _wait(ready: Callable[[], bool]) -> None:
-    """Wait, and yield the processor to others, such as the awaited ranks, which MPI would not do."""
+    """Wait and yield the processor to others, such as the awaited ranks; MPI would not yield."""
     tries, pause = 0, _SHORT
     while not ready():
         tries += 1

@@ -1,8 +1,8 @@
-"""A rank's knowledge of the chips of all ranks: the times before which nothing comes from them.
+"""A rank's lookahead for the chips of all ranks: times before which no message comes from them.
 
-A rank knows the promises of other ranks as of their last letters. A promise holds unless something is sent to
-the chip. So a message in flight counts as well until its receiver has reported it; then it is part of the
-receiver's promises. So at every moment, whichever letters are still under way, a chip does nothing before the
+A rank knows the promises of other ranks as of their last letters. A promise holds unless a message is sent to
+the chip. So a message in flight counts until its receiver has reported it; then the receiver's promises
+include it. Thus at any time, whichever letters are still under way, no message of a chip arrives before the
 earliest of these times plus the latency of the links between.
 """
 
@@ -18,7 +18,7 @@ from .letters import Sending
 
 
 class _Way:
-    """The messages in flight from one rank to another, as far as a third one knows."""
+    """The messages in flight from one rank to another, from reports to this rank."""
 
     def __init__(self) -> None:
         self._sendings: deque[Sending] = deque()

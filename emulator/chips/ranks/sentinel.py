@@ -7,8 +7,8 @@ processes of the same user, and root, can open its ends.
 
 On the first pipe a rank writes lines: the shared memory it has mapped, its present work, why it gives up, and
 that it leaves in order when all do: ``maps {PATH: INODE}``, ``does TEXT``, ``failed LINE`` and ``bye``.
-Nothing is written to the second pipe. It ends before mpiexec can know of the death, while the host reports
-the end of a process later: by then the other ranks, which mpiexec ends, may seem to have died first.
+Nothing is written to the second pipe. It closes before mpiexec can detect the death. The host reports the end
+of a process later, when the other ranks, which mpiexec ends, may seem to have died first.
 
 Before the run a rank announces the files that it writes: ``writes [TARGET, ...]``. Then it reports the name
 under which each of them grows, the complete ones that get their names now, and those that have them: ``grows
@@ -170,7 +170,7 @@ class Sentinel:
             self._files.note(kind, rank, json.loads(rest))
 
     def _died(self, *ranks: int) -> str:
-        """Return the line about a dead rank; of several one has died, and mpiexec has ended the others."""
+        """Return the line about a dead rank; if several are dead, mpiexec has ended all but one."""
         names = " or ".join(f"rank {rank} ({self._names[rank]})" for rank in ranks)
         return f"tx8emu: error: {names} has died, and the run with it"
 

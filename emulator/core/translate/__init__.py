@@ -1,4 +1,4 @@
-"""Frequent parts of a program as machine code of their own.
+"""Translates frequent parts of a program to machine code.
 
 The compiled loop of ``core`` executes a program word by word. Where a tile spends its time (the places at
 which its quanta end), the loops around are translated: the source by which the kernel core executes a word is

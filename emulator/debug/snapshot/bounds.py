@@ -1,7 +1,7 @@
-"""The numbers that a saved state can have, because a run can reach them.
+"""Checks that the numbers of a saved state can result from a run.
 
-A file with a checksum that fits can still hold others. A tile that has executed more instructions than any
-limit, or whose queues count instructions that are not there, would run without end.
+A file with a valid checksum can still hold other numbers. A tile that has executed more instructions than any
+limit, or whose queues count missing instructions, would run without end.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The matrix engine: GEMM and convolution, the same bits on every machine.
 
-The shapes of problems are here; how operands are widened and summed is in ``sums``.
+The shapes of problems are here; ``sums`` widens operands and adds products.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the shapes of the matrix engine need to know of an input format.
+"""The interface between the matrix engine's shapes and the arithmetic of an input format.
 
 Sums are made of 32-bit *words* of scratch: a binary32 number, or ``grain`` INT8 numbers of neighbouring
 steps. All functions are plain ones that kernels compile; addresses are bytes, ``problem`` is explained in
@@ -17,7 +17,7 @@ Part = Callable[[int, int, int, int, int, int], None]
 Row = Callable[[int, int, int, int], int]
 """(a, stored columns, sums, k)."""
 Rows = Callable[[int, int, int, int, int, int], None]
-"""(source, stored lanes of a row, target, words to keep of each, rows, problem)."""
+"""(source, stored lanes of a row, target, kept words of each row, rows, problem)."""
 Fill = Callable[[int, int, int], None]
 """(target, words, problem)."""
 Multiply = Callable[[int, int, int, int, int, int, int, int], None]
@@ -43,30 +43,30 @@ class MatrixArithmetic:
     multiply: Multiply
     """Add the products of rows of A and a panel to a group; A's words are ``lda`` and ``ka`` apart."""
     panel: Panel
-    """Panel ``p`` of weights [TAPS * N, K]."""
+    """Make panel ``p`` of weights [TAPS * N, K]."""
     direct_panel: Panel
-    """Panel ``p`` of an aligned matrix [K, N]."""
+    """Make panel ``p`` of an aligned matrix [K, N]."""
     part: Part | None
-    """Some rows of a panel of an aligned matrix [K, N]; None where a panel is made in one piece."""
+    """Make some rows of a panel of an aligned matrix [K, N]; None if panels are made in one piece."""
     transposed_part: Part | None
-    """The rows of one plane of K of a panel of an aligned matrix [N, K]; None as for ``part``."""
+    """Make the rows of one plane of K of a panel of an aligned matrix [N, K]; None as for ``part``."""
     row: Row | None
-    """The products of a single row and 64 columns that are stored as they are read; None without them."""
+    """Multiply a single row by 64 columns in their stored form; None if the format has no such product."""
     row_part: Part | None
-    """A whole plane of K of panel ``p`` of an aligned matrix [N, K], as ``row`` reads it; None as for it."""
+    """Make a whole plane of K of panel ``p`` of an aligned matrix [N, K] for ``row``; None as for ``row``."""
     rows: Rows
-    """The numbers of A."""
+    """Make words of rows of A."""
     fill: Fill
-    """The number of A outside an image."""
+    """Fill words with A's value outside an image."""
     columns: Panel
-    """64 columns of an aligned A [K, M]; ``p`` counts them."""
+    """Make words of 64 columns of an aligned A [K, M]; ``p`` numbers the groups of 64."""
     column_pitch: Callable[[int, int], int]
     """(m, p): words from one row of these columns to the next."""
     edge: Multiply
-    """(group, rows, lda, a, ka, words, first, problem): note what the start values need of A."""
+    """(group, rows, lda, a, ka, words, first, problem): record the sums of A that start values need."""
     start: Start
-    """Start values of the results from number ``first`` on of matrix or image ``i``, in the group or where
-    the results belong; ``begin``: the start values of the columns."""
+    """Put start values of the results from number ``first`` on of matrix or image ``i`` into the group or the
+    result; ``begin``: the start values of the columns."""
     finish: Finish
     """Round a group into the results from number ``first`` on."""
 

@@ -1,5 +1,4 @@
-"""The gradient of convolution weights (docs/isa.md, Backward convolution): for each tap a product over all
-result positions.
+"""The gradient of convolution weights, a product over all result positions for each tap (docs/isa.md).
 
 ``dW[ky, kx, o, i] = sum over n, oh, ow of dY[n, oh, ow, o] * X[n, y, x, i]`` with y = oh * sy + ky * dy - top
 and x = ow * sx + kx * dx - left, FP32 fused multiply-add in that order.
@@ -27,16 +26,16 @@ ROOM = SUMS + 4 * (BLOCK + ROWS) * BLOCK
 GRADIENT = GROUPS
 INPUT = GRADIENT + 4 * CHUNK * BLOCK + SLACK
 TOTALS = INPUT + 4 * CHUNK * BLOCK + SLACK
-FIXED = TOTALS + LARGEST_EXTENT // BLOCK * ROOM  # dst_shape holds the maps where others hold an extent
+FIXED = TOTALS + LARGEST_EXTENT // BLOCK * ROOM  # dst_shape holds the maps in the place of an extent
 
 
 def backward_scratch_bytes(taps: int, o: int, c: int, out_format: int) -> int:
-    """Bytes of working memory a weight gradient needs."""
+    """Return the bytes of working memory that a weight gradient needs."""
     return FIXED + batch_bytes(taps * o, c, 8 * element_bytes(out_format))
 
 
 def make_backward(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
-    """The weight gradient of one input format: ``backward(problem) -> 0``.
+    """Make the weight gradient of one input format: ``backward(problem) -> 0``.
 
     A [BATCH, H, W, C] and the gradient B [BATCH, OH, OW, MAPS] are NCx, result and partial sums
     [KY, KX, MAPS, C] one Cx volume.
@@ -60,13 +59,13 @@ def make_backward(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
 
 
 def _gradient_bytes(problem: int, bits: int) -> int:
-    """The gradient of one image's results."""
+    """Return the bytes of the gradient of one image's results."""
     positions = get(problem, word.OH) * get(problem, word.OW)
     return batch_bytes(positions, get(problem, word.MAPS), bits)
 
 
 def _make_tap(arithmetic: MatrixArithmetic) -> Callable[[int, int, int], None]:
-    """One tap of plane ``p`` of the input channels: the sums of all maps, over all images."""
+    """Compute one tap of plane ``p`` of the input channels: the sums of all maps, over all images."""
     start, finish, add = arithmetic.start, arithmetic.finish, _make_add(arithmetic)
 
     def tap_of_plane(p: int, tap: int, problem: int) -> None:
@@ -84,7 +83,7 @@ def _make_tap(arithmetic: MatrixArithmetic) -> Callable[[int, int, int], None]:
 
 
 def _make_add(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int], None]:
-    """Add what image ``i`` gives to the sums of a tap and plane ``p`` of the input channels."""
+    """Add the products of image ``i`` to the sums of a tap and plane ``p`` of the input channels."""
     widen, multiply, bits = arithmetic.rows, arithmetic.multiply, arithmetic.bits
     collect = _make_collect(arithmetic)
 
@@ -108,7 +107,7 @@ def _make_add(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int], No
 
 
 def _make_collect(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int], None]:
-    """The inputs of one tap for ``count`` results from number ``first`` on: [count, panel width]."""
+    """Collect the inputs of one tap for ``count`` results from number ``first`` on: [count, panel width]."""
     widen, fill, size = arithmetic.rows, arithmetic.fill, arithmetic.bits // 8
 
     def collect(x: int, p: int, tap: int, first: int, count: int, problem: int) -> None:

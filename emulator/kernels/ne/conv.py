@@ -1,11 +1,11 @@
 """Convolution of aligned NHWC tensors (docs/isa.md, Convolution), without unfolding the input.
 
-The input rows a band of the result needs go into scratch with their borders; a tap is then one offset from
+The input rows for a band of the result go into scratch with their borders. A tap is then a fixed offset from
 every result position, and the sums of a position run over ky, kx, i in ascending order.
 
-Inputs outside the image are the number +0 and take part like any other: their products are added, so a weight
-that is infinite or NaN makes NaN there, and a start value of -0 becomes +0 (proposed; the literal reading of
-"inputs outside the image are 0"). In INT8 they are the zero point. Padding lanes never take part.
+Inputs outside the image are +0, and their products are added like all others: an infinite or NaN weight makes
+NaN there, and a start value of -0 becomes +0 (proposed; the literal reading of "inputs outside the image are
+0"). In INT8 they are the zero point. Padding lanes are never added.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from .problem import choose_result, clear_gap, deliver, image_bytes, result_byte
 
 
 def conv_scratch_bytes(arithmetic: MatrixArithmetic, problem: int) -> int:
-    """Bytes of working memory with which a convolution keeps bands of input."""
+    """Return the bytes of working memory with which a convolution keeps bands of input."""
     _describe(problem)
     return _bands_bytes(arithmetic.grain, arithmetic.extra, problem) + _all_results(problem)
 
 
 def small_scratch_bytes(arithmetic: MatrixArithmetic, problem: int) -> int:
-    """Bytes without which a convolution cannot run: panels, the inputs of a group, the result."""
+    """Return a convolution's least bytes of working memory: panels, the inputs of a group, the result."""
     _describe(problem)
     return _small_bytes(arithmetic.grain, arithmetic.extra, problem) + _all_results(problem)
 
 
 def _describe(problem: int) -> None:
-    """A convolution is the product of [results, channels] and [channels, maps] for every tap."""
+    """Describe a convolution as the product of [results, channels] and [channels, maps] for every tap."""
     results = get(problem, word.OH) * get(problem, word.OW)
     taps = get(problem, word.KY) * get(problem, word.KX)
     set_product(problem, results, get(problem, word.C), get(problem, word.MAPS), taps)
@@ -48,13 +48,13 @@ def _all_results(problem: int) -> int:
 
 
 def _panels_bytes(grain: int, extra: int, problem: int) -> int:
-    """Scratch of all panels of the weights, and of what comes before them."""
+    """Return the bytes of scratch up to the end of all panels of the weights."""
     rows = get(problem, word.TAPS) * steps(get(problem, word.K), grain)
     return FIXED + panel_bytes(rows + extra, get(problem, word.N))
 
 
 def _bands_bytes(grain: int, extra: int, problem: int) -> int:
-    """Scratch without staged results: panels of the weights, a band of input."""
+    """Return the bytes of panels of the weights and a band of input, without staged results."""
     ky, sy, dy = (get(problem, word.KY), step_down(problem), get(problem, word.DY))
     row = 4 * width_of_rows(problem) * steps(get(problem, word.K), grain)
     rows = extent(band_rows(get(problem, word.OH), row, ky, sy, dy), sy, ky, dy)
@@ -62,12 +62,12 @@ def _bands_bytes(grain: int, extra: int, problem: int) -> int:
 
 
 def _small_bytes(grain: int, extra: int, problem: int) -> int:
-    """Scratch without staged results, with the inputs of one group instead of a band of input."""
+    """Return the bytes as ``_bands_bytes``, with the inputs of one group instead of a band of input."""
     return _panels_bytes(grain, extra, problem) + gathered_bytes(steps(get(problem, word.K), grain))
 
 
 def make_conv(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
-    """Convolution of one input format: ``conv(problem) -> 0``.
+    """Make the convolution of one input format: ``conv(problem) -> 0``.
 
     A [BATCH, H, W, C] and the result [BATCH, OH, OW, MAPS] are NCx, B [KY, KX, MAPS, C] one Cx volume,
     partial sums like the result. All of the result is written, zeros in padding lanes and up to the next
@@ -101,9 +101,9 @@ def make_conv(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
 
 
 def _make_images(arithmetic: MatrixArithmetic) -> Callable[[int], None]:
-    """All images, band after band; the weights are widened once.
+    """Compute all images, band after band; the weights are widened once.
 
-    With a single band each panel is widened when it is needed: it is still in the cache then.
+    With a single band each panel is widened just before its use, so that it is still in the cache.
     """
     band, widen_panel = _make_band(arithmetic), arithmetic.panel
     grain, extra = arithmetic.grain, arithmetic.extra
@@ -127,7 +127,7 @@ def _make_images(arithmetic: MatrixArithmetic) -> Callable[[int], None]:
 
 
 def _make_band(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int], None]:
-    """Result rows ``first`` .. ``first + count - 1`` of image ``i``; w is 0 when all panels are widened."""
+    """Compute ``count`` result rows from ``first`` on of image ``i``; w is 0 if all panels are widened."""
     fetch, results = make_fetch(arithmetic), _make_results(arithmetic)
     widen_panel, bits, grain, extra = arithmetic.panel, arithmetic.bits, arithmetic.grain, arithmetic.extra
 
@@ -151,7 +151,7 @@ def _make_band(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, in
 
 
 def _make_results(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int], None]:
-    """One plane of a band, whose input is at ``rows``."""
+    """Compute one plane of a band, whose input is at ``rows``."""
     start, finish, taps, grain = arithmetic.start, arithmetic.finish, _make_taps(arithmetic), arithmetic.grain
 
     def results(i: int, first: int, count: int, p: int, panel: int, rows: int, problem: int) -> None:
@@ -171,7 +171,7 @@ def _make_results(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int,
 
 
 def _make_taps(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int], None]:
-    """All products of a group; ky outer, then kx, then input channels; one call per window row if it can."""
+    """Add all products of a group, over ky, kx, then input channels; one call per window row if possible."""
     multiply, grain, block = arithmetic.multiply, arithmetic.grain, arithmetic.block
 
     def taps(group: int, count: int, rows: int, high: int, panel: int, columns: int, problem: int) -> None:

@@ -1,7 +1,7 @@
 """Depthwise convolution (docs/isa.md, Depthwise convolution): 64 channels at a time, vectors over channels.
 
-The input that a block of results needs goes into scratch with its borders, as in ``conv``; every result
-channel has sums over ky, kx in ascending order. INT8 numbers become 32-bit integers less the zero point.
+The input for a block of results goes into scratch with its borders, as in ``conv``; every result channel has
+sums over ky, kx in ascending order. INT8 numbers become 32-bit integers less the zero point.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ FIXED = INPUT + RECTANGLE_BYTES + SLACK
 
 
 def depthwise_scratch_bytes(batch: int, oh: int, ow: int, c: int, out_format: int) -> int:
-    """Bytes of working memory a depthwise convolution needs."""
+    """Return the bytes of working memory that a depthwise convolution needs."""
     return FIXED + tensor(8 * element_bytes(out_format), batch, oh, ow, c)
 
 
 def block_columns(ow: int, ky: int, kx: int, sx: int) -> int:
-    """Result columns of a block: all, unless the input of one row of results does not fit."""
+    """Return the result columns of a block: all, unless the input of one row of results does not fit."""
     columns = ow
     while columns > 1 and 4 * BLOCK * ky * extent(columns, sx, kx, 1) > RECTANGLE_BYTES:
         columns = (columns + 1) // 2
@@ -45,7 +45,7 @@ def block_columns(ow: int, ky: int, kx: int, sx: int) -> int:
 
 
 def make_depthwise(channels: Channels) -> Callable[[int], int]:
-    """Depthwise convolution of one input format: ``depthwise(problem) -> 0``.
+    """Make the depthwise convolution of one input format: ``depthwise(problem) -> 0``.
 
     As ``conv``; B is [KY, KX, C] as one Cx volume.
     """
@@ -70,7 +70,7 @@ def make_depthwise(channels: Channels) -> Callable[[int], int]:
 
 
 def _make_weights(channels: Channels) -> Callable[[int, int], None]:
-    """The weights of plane ``p`` as words [taps, panel width], and the start values of its columns."""
+    """Make the weights of plane ``p`` as words [taps, panel width], and the start values of its columns."""
     widen, begin = channels.weights, channels.begin
     whole_lanes, size = channels.block, channels.arithmetic.bits // 8
 
@@ -88,7 +88,7 @@ def _make_weights(channels: Channels) -> Callable[[int, int], None]:
 
 
 def _make_blocks(channels: Channels) -> Callable[[int, int, int], None]:
-    """64 channels of image ``i``, block after block of the result."""
+    """Compute 64 channels of image ``i``, block after block of the result."""
     fetch, block = _make_fetch(channels), _make_block(channels)
 
     def blocks(i: int, p: int, problem: int) -> None:
@@ -109,7 +109,7 @@ def _make_blocks(channels: Channels) -> Callable[[int, int, int], None]:
 
 
 def _make_fetch(channels: Channels) -> Callable[[int, int, int, int, int, int, int], None]:
-    """The input, ``high`` by ``wide``, of the results from (row, column) on."""
+    """Fetch the input, ``high`` by ``wide``, of the results from (row, column) on."""
     image_row, bits = make_image_row(channels.arithmetic, every_column), channels.arithmetic.bits
     whole_rows, whole_lanes = make_whole_rows(channels.arithmetic), channels.block
 
@@ -131,7 +131,7 @@ def _make_fetch(channels: Channels) -> Callable[[int, int, int, int, int, int, i
 
 
 def _make_block(channels: Channels) -> Callable[[int, int, int, int, int, int, int], None]:
-    """``count`` by ``across`` results, row after row when the block is not as wide as the result."""
+    """Compute ``count`` by ``across`` results, row after row if the block is narrower than the result."""
     group = _make_group(channels)
 
     def block(i: int, p: int, row: int, column: int, count: int, across: int, problem: int) -> None:
@@ -154,7 +154,7 @@ def _make_block(channels: Channels) -> Callable[[int, int, int, int, int, int, i
 
 
 def _make_group(channels: Channels) -> Callable[[int, int, int, int, int], None]:
-    """``count`` results from number ``first`` on, whose places in the input are in the index."""
+    """Compute ``count`` results from number ``first`` on, whose places in the input are in the index."""
     start, finish, taps = channels.arithmetic.start, channels.arithmetic.finish, channels.taps
 
     def group(i: int, p: int, first: int, count: int, problem: int) -> None:

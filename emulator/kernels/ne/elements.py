@@ -1,4 +1,4 @@
-"""Runs of stored elements to and from binary32, and how the matrix engine's planes are cut into lanes."""
+"""Converts stored elements to and from binary32, and counts the lanes of the matrix engine's planes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INT8_BLOCK = INT8_BLOCK_CHANNELS
 
 
 def make_widen(fmt: Format) -> Run:
-    """Stored elements to binary32; source and target are apart."""
+    """Make the widening of stored elements to binary32; source and target are apart."""
     view, convert = ACCESS[fmt].view, ACCESS[fmt].load
 
     def widen(source: int, target: int, n: int) -> None:
@@ -35,7 +35,7 @@ def make_widen(fmt: Format) -> Run:
 
 
 def make_widen_rows(fmt: Format) -> Rows:
-    """Rows of stored elements to binary32; the kept lanes of the rows follow one another without gaps."""
+    """Make the widening of rows to binary32; the kept lanes of the rows follow one another without gaps."""
     widen, view, convert = make_widen(fmt), ACCESS[fmt].view, ACCESS[fmt].load
 
     def rows(source: int, pitch: int, target: int, kept: int, count: int, problem: int) -> None:
@@ -51,7 +51,7 @@ def make_widen_rows(fmt: Format) -> Rows:
 
 
 def make_narrow(fmt: Format) -> Run:
-    """Binary32 to stored elements, nearest even, NaN canonical; source and target are apart."""
+    """Make the narrowing of binary32 to stored elements, nearest even, NaN canonical; both are apart."""
     view, convert = ACCESS[fmt].view, ACCESS[fmt].store
 
     def narrow(source: int, target: int, n: int) -> None:

@@ -1,7 +1,7 @@
 """Convolution for shapes whose input with its borders does not fit the scratch.
 
-A window spread over thousands of padding rows is legal, and no program needs it to be fast: the inputs of a
-group of results are collected for one tap at a time. The sums are those of ``conv``, term by term.
+A window spread over thousands of padding rows is legal, but need not be fast. So the inputs of a group of
+results are collected for one tap at a time. The sums equal those of ``conv``, term by term.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .problem import image_bytes
 
 
 def gathered_bytes(words: int) -> int:
-    """The inputs of a group for one tap."""
+    """Return the bytes of the inputs of a group for one tap."""
     return 4 * GROUP * words + SLACK
 
 
 def make_gathered(arithmetic: MatrixArithmetic) -> Callable[[int], None]:
-    """All images of a problem, one panel of weights after another."""
+    """Compute all images of a problem, one panel of weights after another."""
     results, widen_panel = _make_results(arithmetic), arithmetic.panel
 
     def gathered(problem: int) -> None:
@@ -38,7 +38,7 @@ def make_gathered(arithmetic: MatrixArithmetic) -> Callable[[int], None]:
 
 
 def _make_results(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int], None]:
-    """The results from number ``first`` on of image ``i``, plane ``p``; its panel is at ``FIXED``."""
+    """Compute the results from number ``first`` on of image ``i``, plane ``p``; its panel is at ``FIXED``."""
     start, finish, add_tap = arithmetic.start, arithmetic.finish, _make_tap(arithmetic)
     grain, bits = arithmetic.grain, arithmetic.bits
 
@@ -60,7 +60,7 @@ def _make_results(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int]
 
 
 def _make_tap(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int, int], None]:
-    """The products of one tap for ``count`` results from number ``first`` on."""
+    """Add the products of one tap for ``count`` results from number ``first`` on."""
     multiply, collect = arithmetic.multiply, _make_collect(arithmetic)
     grain, block = arithmetic.grain, arithmetic.block
 
@@ -78,7 +78,7 @@ def _make_tap(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int
 
 
 def _make_collect(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int], None]:
-    """The inputs of one tap, plane ``q`` of the channels: [count, words of the plane]."""
+    """Collect the inputs of one tap, plane ``q`` of the channels: [count, words of the plane]."""
     widen, fill, size = arithmetic.rows, arithmetic.fill, arithmetic.bits // 8
     grain, block = arithmetic.grain, arithmetic.block
 

@@ -24,17 +24,17 @@ from .problem import choose_result, clear_gap, deliver, result_at, result_bytes
 Each = Callable[[int, int, int, int, int, int], None]
 """(a, b, panels, rows, i, problem): matrix ``i`` of the result; the last two addresses are working memory."""
 Parts = Callable[[int, int, int, int, int, int, int], None]
-"""(a, b, panels, rows, i, count, problem): ``Each`` with the first ``count`` rows of A, all or one."""
+"""(a, b, panels, rows, i, count, problem): ``Each`` with the first ``count`` rows of A: all rows, or one."""
 Rows = Callable[[int, int, int, int, int], None]
 """(a, target, first, count, problem): the numbers of a group of rows of the result."""
 Plane = Callable[[int, int, int, int, int, int], None]
-"""(a, target, q, first, count, problem): ``Rows``, but of one plane."""
+"""(a, target, q, first, count, problem): ``Rows`` for a single plane."""
 
 
 def gemm_scratch_bytes(
     arithmetic: MatrixArithmetic, m: int, k: int, n: int, lb: int, rb: int, out_format: int
 ) -> int:
-    """Bytes of working memory a GEMM needs: panels of B, a group of A, results that overlap an input."""
+    """Return a GEMM's bytes of working memory: panels of B, a group of A, results that overlap an input."""
     words = arithmetic.steps(k)
     group = 4 * GROUP * (words + arithmetic.block)
     result = matrices(8 * element_bytes(out_format), max(lb, rb), m, n)
@@ -42,7 +42,7 @@ def gemm_scratch_bytes(
 
 
 def make_gemm(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
-    """GEMM of one input format: ``gemm(problem) -> 0``.
+    """Make the GEMM of one input format: ``gemm(problem) -> 0``.
 
     All results are written, zeros in the padding lanes and up to the next 256-byte line.
     """
@@ -71,9 +71,9 @@ def make_gemm(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
 
 
 def _make_either(arithmetic: MatrixArithmetic, by_panels: Each, by_parts: Parts) -> Each:
-    """Multiply by parts where each panel is read only once, by a single group of rows; else by panels.
+    """Multiply by parts if each panel is read only once, by a single group of rows; else by panels.
 
-    Rows of A that are all equal, such as the ones by which programs spread a bias, have one row of results.
+    If all rows of A are equal, as when programs broadcast a bias by ones, one row of results is computed.
     """
     size = arithmetic.bits // 8
 
@@ -92,7 +92,7 @@ def _make_either(arithmetic: MatrixArithmetic, by_panels: Each, by_parts: Parts)
 
 
 def _equal_rows(a: int, size: int, problem: int) -> bool:
-    """Whether the rows of A [m, k] have the same bytes, as far as the padding lanes: each is the next one."""
+    """Return True if each row of A [m, k] has the bytes of the next one, padding lanes included."""
     m, k = get(problem, word.M), get(problem, word.K)
     for q in range(planes(k)):
         pitch = size * stored_lanes(k, q)
@@ -116,9 +116,9 @@ def _repeat_row(out: int, p: int, problem: int) -> None:
 
 
 def _make_by_parts(arithmetic: MatrixArithmetic) -> Parts | None:
-    """Matrix ``i`` of the result; a block of B is widened just before it is read, and stays in the cache.
+    """Compute matrix ``i`` of the result; a block of B is widened just before use, and stays in the cache.
 
-    So is a plane of A that only one panel needs: all of A may be more than the second-level cache holds.
+    A plane of A for a single panel is also widened then, because all of A may exceed the second-level cache.
     """
     part, transposed_part, block = arithmetic.part, arithmetic.transposed_part, arithmetic.block
     start, finish, multiply = arithmetic.start, arithmetic.finish, arithmetic.multiply
@@ -158,10 +158,10 @@ def _make_by_parts(arithmetic: MatrixArithmetic) -> Parts | None:
 
 
 def _make_following(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int], None]:
-    """(a, b, p, q, problem): ask for the bytes of what is widened next, while products are computed.
+    """(a, b, p, q, problem): prefetch the bytes that are widened next, while products are computed.
 
-    That is block ``q`` of panel ``p`` of B, and plane ``q`` of A if ``a`` is not 0; after the last block of a
-    panel the first one of the next panel.
+    They are block ``q`` of panel ``p`` of B, and plane ``q`` of A if ``a`` is not 0; after the last block of
+    a panel, the first one of the next panel.
     """
     size = arithmetic.bits // 8
 
@@ -182,9 +182,9 @@ def _make_following(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, in
 
 
 def _make_by_row(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int], int]:
-    """(b, panels, rows, p, problem): the products of a single row and panel ``p`` of B as they are stored.
+    """(b, panels, rows, p, problem): multiply a single row by panel ``p`` of B in its stored form.
 
-    It returns how many planes of K are done: all, or none where there are fewer columns.
+    Returns the number of planes of K that are done: all, or none for a panel of fewer columns.
     """
     row, row_part, size = arithmetic.row, arithmetic.row_part, arithmetic.bits // 8
     if row is None or row_part is None:
@@ -212,7 +212,7 @@ def _no_planes(b: int, panels: int, rows: int, p: int, problem: int) -> int:
 
 
 def _make_by_panels(arithmetic: MatrixArithmetic) -> Each:
-    """Matrix ``i`` of the result; all panels of B are made first, unless the matrix before had the same."""
+    """Compute matrix ``i`` of the result; panels of B are made first, unless the one before had the same."""
     panels_of, matrix = _make_panels(arithmetic), _make_matrix(arithmetic)
 
     def by_panels(a: int, b: int, panels: int, rows: int, i: int, problem: int) -> None:
@@ -224,7 +224,7 @@ def _make_by_panels(arithmetic: MatrixArithmetic) -> Each:
 
 
 def _make_panels(arithmetic: MatrixArithmetic) -> Callable[[int, int, int], None]:
-    """All panels of one B; panel ``p`` starts ``p * 64 * its rows`` words after the first."""
+    """Make all panels of one B; panel ``p`` starts ``p * 64 * its rows`` words after the first."""
     direct, transposed = arithmetic.direct_panel, arithmetic.panel
     grain, extra = arithmetic.grain, arithmetic.extra
 
@@ -241,7 +241,7 @@ def _make_panels(arithmetic: MatrixArithmetic) -> Callable[[int, int, int], None
 
 
 def _make_matrix(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int], None]:
-    """Matrix ``i`` of the result, group after group of its rows; the numbers of A go to ``rows``."""
+    """Compute matrix ``i`` of the result, group after group of its rows; the numbers of A go to ``rows``."""
     start, finish, product = arithmetic.start, arithmetic.finish, _make_product(arithmetic)
     upright, transposed = _make_rows(arithmetic), _make_columns(arithmetic)
     grain, extra = arithmetic.grain, arithmetic.extra
@@ -268,7 +268,7 @@ def _make_matrix(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, 
 
 
 def _make_product(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int], None]:
-    """All products of a group and a panel."""
+    """Add all products of a group and a panel."""
     multiply, pitch = arithmetic.multiply, arithmetic.column_pitch
     grain, block = arithmetic.grain, arithmetic.block
 
@@ -288,7 +288,7 @@ def _make_product(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int,
 
 
 def _make_rows(arithmetic: MatrixArithmetic) -> Rows:
-    """A group of rows of A [m, k]: plane after plane, the rows of a plane one after another."""
+    """Make a group of rows of A [m, k]: plane after plane, the rows of a plane one after another."""
     plane, grain, block = _make_plane_of_rows(arithmetic), arithmetic.grain, arithmetic.block
 
     def rows(a: int, target: int, first: int, count: int, problem: int) -> None:
@@ -300,7 +300,7 @@ def _make_rows(arithmetic: MatrixArithmetic) -> Rows:
 
 
 def _make_plane_of_rows(arithmetic: MatrixArithmetic) -> Plane:
-    """Plane ``q`` of a group of rows of A [m, k], which is counted already."""
+    """Make plane ``q`` of a group of rows of A [m, k], whose index is already filled."""
     widen, edge, size = arithmetic.rows, arithmetic.edge, arithmetic.bits // 8
     grain, block = arithmetic.grain, arithmetic.block
 
@@ -315,7 +315,7 @@ def _make_plane_of_rows(arithmetic: MatrixArithmetic) -> Plane:
 
 
 def _make_columns(arithmetic: MatrixArithmetic) -> Rows:
-    """A group of columns of A [k, m]: at most 64."""
+    """Make a group of at most 64 columns of A [k, m]."""
     columns, edge, grain = arithmetic.columns, arithmetic.edge, arithmetic.grain
     pitch = arithmetic.column_pitch
 

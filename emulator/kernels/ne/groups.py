@@ -1,12 +1,12 @@
-"""A group of result rows, the products that are added to it, and where both are in working memory.
+"""A group of result rows, the products that are added to it, and the places of both in working memory.
 
-A group is at most ``GROUP`` rows of one panel: an index with one int64 for each row, where the row's numbers
-of A are, and ``SUMS`` bytes after it the sums as 32-bit words: row ``r`` starts ``r * width`` words after the
-first. A product has ``ROWS`` rows; the surplus rows of a group's last product repeat its last position, so
-the index and the sums have room for ``GROUP + ROWS`` rows.
+A group is at most ``GROUP`` rows of one panel. It has an index of one int64 a row, the position of the row's
+numbers of A, and ``SUMS`` bytes after the index the sums as 32-bit words: row ``r`` starts ``r * width``
+words after the first. A product has ``ROWS`` rows. The surplus rows of a group's last product repeat its last
+position, so index and sums have room for ``GROUP + ROWS`` rows.
 
-Word ``AT`` is the address of the sums: these, or where the result belongs, if its rows look the same. There a
-product with surplus rows adds to copies in the group.
+Word ``AT`` is the address of the sums: in the group, or in the result if its rows have the same form. In the
+result, a product with surplus rows adds to copies in the group.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ INDEX_BYTES = 8 * (AT + 1) + 63 & -64
 GROUP_BYTES = 4 * (GROUP + ROWS) * BLOCK
 EDGE_LANES = 16
 EDGE_BYTES = 4 * (GROUP + ROWS + 2) * EDGE_LANES
-"""One vector for each row, its sum, for the zero point of the other operand; two more vectors before."""
+"""One vector for each row's sum, for the zero point of the other operand; two more vectors before."""
 PLANE_BYTES = 4 * (BLOCK + 1) * BLOCK
-"""Working memory of the transposing conversion: one plane of 64 rows, and what is read after it."""
+"""Working memory of the transposing conversion: one plane of 64 rows, and bytes that are read past it."""
 
 # Distances in bytes from the index of the group, which is at the beginning of working memory.
 SUMS = INDEX_BYTES
@@ -44,7 +44,7 @@ SLACK = 4 * 16 * BLOCK
 
 
 def panel_bytes(rows: int, channels: int) -> int:
-    """Scratch that the panels of a matrix of ``rows`` words take."""
+    """Return the bytes of the panels of a matrix of ``rows`` words."""
     return 4 * rows * panel_columns(channels) + SLACK
 
 
@@ -84,7 +84,7 @@ def make_multiply_wide(products: dict[tuple[int, int], Product]) -> Multiply:
 def make_multiply_narrow(products: dict[tuple[int, int], Product]) -> Multiply:
     """Add ``words`` words to a group: products of 6 rows and 16 columns (sixteen 256-bit registers).
 
-    The last rows have products of 4 where that leaves fewer surplus rows: 14 rows are 6 + 4 + 4.
+    The last rows have products of 4 if that leaves fewer surplus rows: 14 rows are 6 + 4 + 4.
     """
     one, by6, by4 = products[1, 64], products[6, 16], products[4, 16]
 
@@ -117,9 +117,9 @@ def make_multiply_narrow(products: dict[tuple[int, int], Product]) -> Multiply:
 
 
 def sums_of(group: int, first: int, rows: int, size: int, width: int) -> int:
-    """The sums from row ``first`` on for a product of ``size`` rows.
+    """Return the address of the sums from row ``first`` on for a product of ``size`` rows.
 
-    Where surplus rows would be in results that are not the group's, they are copies in the group.
+    If surplus rows would overwrite results outside of the group, the sums are copied into the group.
     """
     sums = get(group, AT) + 4 * first * width
     if first + size <= rows or get(group, AT) == group + SUMS:
@@ -129,14 +129,14 @@ def sums_of(group: int, first: int, rows: int, size: int, width: int) -> int:
 
 
 def return_sums(group: int, first: int, rows: int, size: int, width: int) -> None:
-    """Copy what a product has added to copies back."""
+    """Copy sums back if the product added to copies of them."""
     sums = get(group, AT)
     if first + size > rows and sums != group + SUMS:
         copy_bytes(sums + 4 * first * width, group + SUMS, 4 * (rows - first) * width)
 
 
 def rows_by_six(rows: int) -> int:
-    """How many of a group's first rows have products of 6 rows; the others have products of 4."""
+    """Return the number of first rows with products of 6 rows; the others have products of 4."""
     last = rows % 6
     if last == 0 or last == 5:
         return rows + (6 - last) % 6
@@ -145,7 +145,7 @@ def rows_by_six(rows: int) -> int:
 
 
 def make_multiply(products: dict[tuple[int, int], Product]) -> Multiply:
-    """The one that suits the processor."""
+    """Choose the products that suit the processor."""
     return make_multiply_wide(products) if WIDE else make_multiply_narrow(products)
 
 
@@ -157,7 +157,7 @@ def repeat_last(index: int, rows: int) -> None:
 
 
 def count_up(index: int, rows: int) -> None:
-    """Rows one after another."""
+    """Fill the index for consecutive rows."""
     view = view_i64(index, rows)
     for r in range(rows):
         view[r] = r

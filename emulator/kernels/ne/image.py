@@ -1,4 +1,4 @@
-"""Rectangles of an aligned NHWC image in scratch, their borders filled with what is outside."""
+"""Rectangles of an aligned NHWC image in scratch, with borders that hold the value outside of the image."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ from .elements import stored
 from .groups import repeat_last
 
 BAND_BYTES = 1 << 20
-"""Input in scratch that a band of result rows aims at: it should stay in the second-level cache."""
+"""Target size of a band's input in scratch, so that it stays in the second-level cache."""
 
 
 def extent(results: int, stride: int, taps: int, dilation: int) -> int:
-    """Input positions that ``results`` neighbouring results reach over."""
+    """Return the extent of the input for ``results`` neighbouring results."""
     return (results - 1) * stride + (taps - 1) * dilation + 1
 
 
 def step_down(problem: int) -> int:
-    """Rows of a rectangle from one row of results to the next.
+    """Return the rows of a rectangle from one row of results to the next.
 
-    A window of one row, or of one column, reads no others than those at its stride: only they are fetched.
+    For a window of one row, or of one column, only the rows or columns at its stride are fetched.
     """
     return get(problem, word.SY) if get(problem, word.KY) > 1 else 1
 
 
 def step_right(problem: int) -> int:
-    """Columns of a rectangle from one result to the next, as in ``step_down``."""
+    """Return the columns of a rectangle from one result to the next, as in ``step_down``."""
     return get(problem, word.SX) if get(problem, word.KX) > 1 else 1
 
 
 def columns_apart(problem: int) -> int:
-    """Columns of the image from one column of a rectangle to the next, as ``step_down`` leaves them out."""
+    """Return the columns of the image from one column of a rectangle to the next, as in ``step_down``."""
     return get(problem, word.SX) // step_right(problem)
 
 
 def every_column(problem: int) -> int:
-    """Columns of the image from one column of a rectangle to the next, where none is left out."""
+    """Return the columns of the image from one column of a rectangle to the next if all are fetched."""
     return 1
 
 
 def width_of_rows(problem: int) -> int:
-    """Columns of a rectangle."""
+    """Return the columns of a rectangle."""
     return extent(get(problem, word.OW), step_right(problem), get(problem, word.KX), get(problem, word.DX))
 
 
 def band_rows(oh: int, row_bytes: int, ky: int, sy: int, dy: int) -> int:
-    """Result rows of a band: as many as the input of fits ``BAND_BYTES``, at least one."""
+    """Return the result rows of a band: as many as have input within ``BAND_BYTES``, at least one."""
     rows = (BAND_BYTES // row_bytes - (ky - 1) * dy - 1) // sy + 1
     return max(1, min(oh, rows))
 
 
 def positions(index: int, count: int, position: int, ow: int, down: int, right: int) -> None:
-    """Where the results from number ``position`` of a band on start in its rectangle."""
+    """Fill the index with the places of the results from number ``position`` on in the band's rectangle."""
     view = view_i64(index, count)
     row, column = position // ow, position % ow
     for r in range(count):
@@ -69,7 +69,7 @@ def positions(index: int, count: int, position: int, ow: int, down: int, right: 
 def make_image_row(
     arithmetic: MatrixArithmetic, apart: Callable[[int], int]
 ) -> Callable[[int, int, int, int, int, int, int, int], None]:
-    """One row of a rectangle, which may reach beyond the image.
+    """Make one row of a rectangle, which may extend beyond the image.
 
     ``(source, stored lanes of a position, target, words kept of each, y, left, wide, problem)``: row ``y``
     of the image from column ``left`` on, ``wide`` columns at a distance of ``apart(problem)``; ``source`` is
@@ -95,7 +95,7 @@ def make_image_row(
 
 
 def make_whole_rows(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int], None]:
-    """Rows of a rectangle as wide as the image, in one run: as short ones, a call for each would be slow.
+    """Make rows of a rectangle as wide as the image in one call, because a call for each short row is slow.
 
     ``(source, pitch, target, kept, top, high, problem)``: ``high`` rows, from row ``top`` on; the other
     arguments are those of ``make_image_row``.
@@ -117,7 +117,7 @@ def make_whole_rows(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, in
 
 
 def make_fetch(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int], None]:
-    """Rows of an image with their borders, all channels, plane after plane.
+    """Fetch rows of an image with their borders, all channels, plane after plane.
 
     ``(x, target, top, high, problem)``: ``high`` rows of a rectangle, the first of which is ``top``, as wide
     as a row of results needs.

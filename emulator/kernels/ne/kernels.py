@@ -28,9 +28,9 @@ Compute = Callable[[int], int]
 
 
 def make_kernel(instruction: Instruction, fmt: Format | None, post: bool = False) -> Kernel:
-    """The kernel of a record of the matrix engine for one input format; ValueError for any other record.
+    """Make the kernel of a record of the matrix engine for one input format; ValueError for any other record.
 
-    ``post``: bias, scale and activation of float formats take part (proposed); else they are ignored (board).
+    ``post``: bias, scale and activation of float formats are applied (proposed); else ignored (board).
     """
     meaning = instruction.meaning
     if isinstance(meaning, Matrix) and fmt in instruction.formats:
@@ -45,7 +45,7 @@ def make_kernel(instruction: Instruction, fmt: Format | None, post: bool = False
 
 
 def make_arithmetic(fmt: Format, post: bool) -> MatrixArithmetic:
-    """Products and sums of an input format on this processor."""
+    """Make the products and sums of an input format on this processor."""
     return make_integer() if fmt is Format.INT8 else make_float(fmt, post)
 
 
@@ -108,11 +108,11 @@ def _make_window(instruction: Instruction) -> Callable[[int, int], None]:
     return write
 
 
-# --- what is applied to sums --------------------------------------------------------------------------------
+# --- post-processing of sums --------------------------------------------------------------------------------
 
 
 def signed_byte(value: int) -> int:
-    """A zero point as the packet's 8 bits hold it: two's complement (proposed)."""
+    """Return a zero point from the packet's 8 bits, in two's complement (proposed)."""
     return (value ^ 128) - 128
 
 
@@ -133,7 +133,7 @@ def _make_vector(
 
 
 def _make_options(instruction: Instruction) -> Callable[[int, int, int, int], None]:
-    """``(fields, state, problem, channels)``: write what is applied to sums of so many channels."""
+    """``(fields, state, problem, channels)``: write the post-processing of the sums of so many channels."""
     bias = _make_vector(instruction, "bias", "bias_en", word.BIAS, word.BIAS_AT)
     above = _make_vector(instruction, "scale_p", "scale_en", word.SCALE_P, word.SCALE_P_AT)
     below = _make_vector(instruction, "scale_n", "scale_en", word.SCALE_N, word.SCALE_N_AT)
@@ -186,7 +186,7 @@ def _make_gemm(instruction: Instruction, gemm: Compute) -> Kernel:
 
 
 def _make_conv(instruction: Instruction, convolve: Compute) -> Kernel:
-    """A forward or depthwise convolution: its result is an image."""
+    """Make a forward or depthwise convolution, whose result is an image."""
     write, window = _make_operands(instruction, "w"), _make_window(instruction)
     options, result = _make_options(instruction), instruction.index("dst_shape")
 
@@ -208,7 +208,7 @@ def result_extent(size: int, before: int, after: int, k: int, d: int, s: int, un
 
 
 def _make_backward(instruction: Instruction, backward: Compute) -> Kernel:
-    """A weight gradient: its result is weights, the shape of the forward result follows from the window."""
+    """Make a weight gradient: its result is weights; the forward result's shape follows from the window."""
     write, window = _make_operands(instruction, "dy"), _make_window(instruction)
     result, pad, unpad = (instruction.index(name) for name in ("dst_shape", "pad", "unpad"))
 

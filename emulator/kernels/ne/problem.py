@@ -1,4 +1,4 @@
-"""What one instruction of the matrix engine computes, as int64 words at an address: a *problem*.
+"""The computation of one matrix engine instruction as int64 words at an address: a *problem*.
 
 The kernel of a record writes the words to the beginning of the scratch, and after them copies of the vectors
 of bias and scales, so that a result may overlap those. The functions of the engine read the words by name.
@@ -19,9 +19,9 @@ from .elements import element_bytes
 # Addresses of the host.
 A = 0  # left operand: matrices or images
 B = 1  # right operand: matrices or weights; of a weight gradient, the gradient of the results
-OUT = 2  # where the result belongs
-RESULT = 3  # where it is computed: OUT, or working memory if OUT overlaps an operand
-PSUM = 4  # partial sums, at OUT or apart from it
+OUT = 2  # final place of the result
+RESULT = 3  # place of its computation: OUT, or working memory if OUT overlaps an operand
+PSUM = 4  # partial sums, at OUT or not overlapping it
 WORK = 5  # working memory, see groups.py
 WORK_BYTES = 6  # its size
 
@@ -36,7 +36,7 @@ N = 11  # columns of B, or channels of the result
 TAPS = 12  # positions of the window; 1 for matrices
 
 # GEMM.
-LT = 13  # whether A is stored as [K, M]
+LT = 13  # 1 if A is stored as [K, M]
 RT = 14  # whether B is stored as [K, N] and not as [N, K]
 LB = 15  # matrices of A
 RB = 16  # matrices of B; LB and RB are equal, or one of them is 1
@@ -55,10 +55,10 @@ SY = 26  # stride along rows
 SX = 27  # stride along columns
 DY = 28  # dilation along rows
 DX = 29  # dilation along columns
-TOP = 30  # pad above, less what the unpad skips; may be negative
-LEFT = 31  # pad on the left, less what the unpad skips; may be negative
+TOP = 30  # pad above, less the unpad; may be negative
+LEFT = 31  # pad on the left, less the unpad; may be negative
 
-# What is applied to a finished sum.
+# Post-processing of a finished sum.
 BIAS = 32  # address of one number for each channel of the result, or 0
 SCALE_P = 33  # address of the factors of sums that are not negative, or 0
 SCALE_N = 34  # address of the factors of negative sums, or 0
@@ -70,7 +70,7 @@ ZERO_OUT = 39  # zero point of the result, signed
 Q1 = 40  # bits of the first shift to INT8
 Q0 = 41  # bits of the second shift to INT8
 
-IN_PLACE = 42  # flag: products may add where the result is stored, if its rows look like those of a group
+IN_PLACE = 42  # flag: products may add in the result, because its rows have the form of a group's
 
 WORDS = 48  # whole lines of 64 bytes, so that working memory is as aligned as the scratch
 NO_PSUM = -1
@@ -83,7 +83,7 @@ PROBLEM_BYTES = SCALE_N_AT + 4 * LARGEST_CHANNELS
 
 
 def make_problem(**words: int) -> npt.NDArray[np.int64]:
-    """A problem outside of a kernel: words by their names in lower case, the others 0, no partial sums."""
+    """Make a problem outside of a kernel: words by their names in lower case, others 0, no partial sums."""
     problem = np.zeros(WORDS, np.int64)
     problem[PSUM_FORMAT] = NO_PSUM
     for name, value in words.items():
@@ -92,7 +92,7 @@ def make_problem(**words: int) -> npt.NDArray[np.int64]:
 
 
 def set_product(problem: int, m: int, k: int, n: int, taps: int) -> None:
-    """Say which product a convolution is; its sums are in the group."""
+    """Set the product of a convolution; its sums are in the group."""
     put(problem, M, m)
     put(problem, K, k)
     put(problem, N, n)
@@ -104,28 +104,28 @@ def set_product(problem: int, m: int, k: int, n: int, taps: int) -> None:
 
 
 def image_bytes(problem: int, bits: int) -> int:
-    """Size of one input image with elements of ``bits`` bits."""
+    """Return the size of one input image with elements of ``bits`` bits."""
     return batch_bytes(get(problem, H) * get(problem, W), get(problem, C), bits)
 
 
 def result_bytes(problem: int, format_word: int) -> int:
-    """Size of one matrix or image of the result in a format: ``OUT_FORMAT`` or ``PSUM_FORMAT``."""
+    """Return the size of one matrix or image of the result in a format: ``OUT_FORMAT`` or ``PSUM_FORMAT``."""
     size = element_bytes(get(problem, format_word))
     return batch_bytes(get(problem, M), get(problem, N), 8 * size)
 
 
 def result_at(problem: int, i: int) -> int:
-    """Address of matrix or image ``i`` of the result while it is computed."""
+    """Return the address of matrix or image ``i`` of the result while it is computed."""
     return get(problem, RESULT) + i * result_bytes(problem, OUT_FORMAT)
 
 
 def psum_at(problem: int, i: int) -> int:
-    """Address of the partial sums of matrix or image ``i``."""
+    """Return the address of the partial sums of matrix or image ``i``."""
     return get(problem, PSUM) + i * result_bytes(problem, PSUM_FORMAT)
 
 
 def clear_gap(problem: int, i: int) -> None:
-    """Zero what is between the last row of matrix or image ``i`` of the result and the next 256-byte line."""
+    """Zero the bytes from the last row of matrix or image ``i`` of the result to the next 256-byte line."""
     size = element_bytes(get(problem, OUT_FORMAT))
     used = used_bytes(get(problem, M), get(problem, N), 8 * size)
     clear(result_at(problem, i) + used, result_bytes(problem, OUT_FORMAT) - used)
@@ -140,6 +140,6 @@ def choose_result(problem: int, size: int, a_bytes: int, b_bytes: int, spare: in
 
 
 def deliver(problem: int, size: int) -> None:
-    """Copy a result that was computed in working memory to where it belongs."""
+    """Copy a result from working memory to its final place."""
     if get(problem, RESULT) != get(problem, OUT):
         copy_bytes(get(problem, OUT), get(problem, RESULT), size)

@@ -1,8 +1,8 @@
 """The slow reference: every instruction element by element in plain Python, straight from the records.
 
-It shares with the kernels what the records define (bodies, folds, index functions, ``narrow``,
-``element_offset``) and nothing of how the kernels work: no views, no planes, no fast conversions.
-Tests compare the two byte for byte.
+It shares with the kernels the definitions of the records (bodies, folds, index functions, ``narrow``,
+``element_offset``), but no code of kernels: no views, no planes, no fast conversions. Tests compare the two
+byte for byte.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def execute(
     write_back: MutableSequence[int] | None = None,
     ne_post: bool = False,
 ) -> int:
-    """Execute one instruction on byte arrays; the state of the random numbers afterwards.
+    """Execute one instruction on byte arrays; return the state of the random numbers afterwards.
 
     ``values`` are those of ``instruction.operands``, in order; DDR addresses are offsets into ``ddr``.
     ``write_back`` are the registers wb_data0 and wb_data1, which some instructions write.
-    ``ne_post``: the matrix engine's bias, scale and activation of float formats take part (proposed).
+    ``ne_post``: the matrix engine applies bias, scale and activation of float formats (proposed).
     ValueError for instructions that move no data.
     """
     rules = {**_RULES, **matrix.PROPOSED} if ne_post else _RULES

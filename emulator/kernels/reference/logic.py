@@ -10,7 +10,7 @@ from .run import Run, float_of, pattern_of
 
 
 def _place(run: Run, form: Form, i: int) -> int:
-    """Which element of src1 belongs to element i."""
+    """Return the index of the element of src1 for element i."""
     if form is Form.VUV:
         return i % run.values["unit"]
     if form is Form.VUV_LOOP:

@@ -33,7 +33,7 @@ def _zero(run: Run, name: str) -> int:
 
 
 class _Result:
-    """Where sums go and what is done to them, by byte offset in the result and channel."""
+    """The post-processing and storing of sums, by byte offset in the result and channel."""
 
     def __init__(self, run: Run, post: bool) -> None:
         self.run, self.post = run, post and run.form is not Format.INT8
@@ -45,7 +45,7 @@ class _Result:
             self.run.spm[self.run.values["out"] + k] = 0
 
     def put(self, offset: Callable[[int], int], channel: int, terms: Terms) -> None:
-        """``offset(bits)`` is that of an element in tensors of the result's shape."""
+        """Store a sum; ``offset(bits)`` is an element's offset in tensors of the result's shape."""
         run, values = self.run, self.run.values
         start = 0.0
         if values["inpsum_en"]:
@@ -144,7 +144,7 @@ class _Window:
         return product(range(self.ky), range(self.kx))
 
     def input(self, n: int, y: int, x: int, tap: tuple[int, int], channel: int) -> float:
-        """The number that result (y, x) of image n meets at a tap: 0 outside, in INT8 the zero point."""
+        """Return the input of result (y, x) of image n at a tap: 0 outside, in INT8 the zero point."""
         row = (y + self.utop) * self.sy + tap[0] * self.d1 - self.top
         column = (x + self.uleft) * self.sx + tap[1] * self.d0 - self.left
         if not (0 <= row < self.shape[1] and 0 <= column < self.shape[2]):
@@ -223,4 +223,4 @@ PROPOSED: dict[type, Callable[[Run], None]] = {
     Matrix: lambda run: _gemm(run, True),
     Convolution: lambda run: _convolve(run, True),
 }
-"""They take part (proposed)."""
+"""Bias, scale and activation of float formats applied (proposed)."""

@@ -1,4 +1,4 @@
-"""One instruction on memories as they were before it, and numbers to patterns and back."""
+"""One instruction on the memories before it, and conversions between numbers and patterns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Shape = tuple[int, int, int, int]
 
 @dataclass
 class Run:
-    """One instruction with its operands, on memories as they were before it."""
+    """One instruction with its operands, on the memories before it."""
 
     instruction: Instruction
     fmt: Format | None
@@ -89,7 +89,7 @@ class Run:
 
 
 def float_of(pattern: int, fmt: Format) -> float:
-    """The number that a stored pattern means; the low bits that TF32 does not use are ignored."""
+    """Return the number of a stored pattern; the low bits that TF32 does not use are ignored."""
     unused = fmt.bits - 1 - EXPONENT_BITS[fmt] - MANTISSA_BITS[fmt]
     pattern &= (1 << fmt.bits) - 1
     return widen(pattern >> unused, EXPONENT_BITS[fmt], MANTISSA_BITS[fmt])

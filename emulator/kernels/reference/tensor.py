@@ -63,7 +63,7 @@ def _pool(run: Run) -> None:
 
 
 def _found(fold: Reduction, elements: list[tuple[int, float]]) -> int:
-    """The place of the element that an extreme is: the first that equals it, 0 when there is no number."""
+    """Return the place of an extreme: the first element that equals it, 0 without a number."""
     total = fold.start
     for _, value in elements:
         total = fold.step(total, value)

@@ -1,4 +1,4 @@
-"""What several families of kernels share: access to elements, bits and vectors, folds, planes of a tensor.
+"""Code that families of kernels share: access to elements, bits and vectors, folds, planes of a tensor.
 
 These functions are compiled into the kernels that use them.
 """

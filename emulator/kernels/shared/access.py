@@ -1,7 +1,7 @@
-"""How kernels read and write the elements of each format, on raw addresses.
+"""Reads and writes the elements of each format in kernels, on raw addresses.
 
 Every element is an unsigned pattern in memory and a binary32 after loading (exact for every float format).
-Bodies work on binary64, or on binary32 where their record says that this changes nothing.
+Bodies work on binary64, or on binary32 if their record allows it (``single``).
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ ACCESS: dict[Format, Access] = {
 
 
 def magnitude_bits(fmt: Format) -> int:
-    """The bits of a stored float pattern that say how large it is; none set: zero of either sign."""
+    """Return the mask of a float pattern's magnitude bits; all clear: zero of either sign."""
     value_bits = EXPONENT_BITS[fmt] + MANTISSA_BITS[fmt]
     return ((1 << value_bits) - 1) << fmt.bits - 1 - value_bits
 
 
 def odd_single(x: float) -> np.float32:
-    """``x`` in binary32, an inexact value moved to the neighbour whose last bit is odd.
+    """Round ``x`` to binary32, an inexact value to the neighbour whose last bit is odd.
 
-    One more rounding to a format with at most 22 significant bits, whose subnormals are at least four times
-    coarser than those of binary32, then gives what one rounding of ``x`` would.
+    A second rounding to a format with at most 22 significant bits, whose subnormals are at least four times
+    coarser than those of binary32, then equals a single rounding of ``x``.
     """
     near = single(x)
     error = x - float64(near)
@@ -78,7 +78,7 @@ def odd_single(x: float) -> np.float32:
 
 
 def nearest_store(fmt: Format, exact: bool = False) -> Callable[[float], int]:
-    """Pattern of a binary64 rounded once to ``fmt``, nearest even; ``exact``: binary32 holds every value."""
+    """Make the rounding of binary64 to ``fmt``, nearest even; ``exact``: binary32 holds every value."""
     store = ACCESS[fmt].store
 
     def store_single(x: float) -> int:
@@ -91,7 +91,7 @@ def nearest_store(fmt: Format, exact: bool = False) -> Callable[[float], int]:
 
 
 def any_store(fmt: Format) -> Callable[[float, int, int], int]:
-    """Pattern of a binary64 rounded once by (value, mode, 52 random bits): ``formats.narrow``."""
+    """Make the rounding of binary64 to a pattern by (value, mode, 52 random bits): ``formats.narrow``."""
     exponent, mantissa = EXPONENT_BITS[fmt], MANTISSA_BITS[fmt]
     unused = fmt.bits - 1 - exponent - mantissa
 
@@ -102,10 +102,10 @@ def any_store(fmt: Format) -> Callable[[float, int, int], int]:
 
 
 def directed_store(fmt: Format, mode: int) -> Callable[[float], int]:
-    """Pattern of a binary64 rounded once to ``fmt`` toward zero (1), up (2) or down (3), without branches.
+    """Make the rounding of binary64 to ``fmt`` toward zero (1), up (2) or down (3), without branches.
 
-    It is rounded to nearest first; where that is on the wrong side, the neighbour is the right result. A
-    step of one is a step of the magnitude, from a zero to the smallest number and to and from infinity too.
+    It rounds to nearest first; if that is on the wrong side, the neighbour is the right result. Adding one to
+    a pattern is a step of the magnitude, also from zero to the smallest number and to and from infinity.
     """
     load, store = ACCESS[fmt].load, nearest_store(fmt)
     unit, sign = 1 << (fmt.bits - 1 - EXPONENT_BITS[fmt] - MANTISSA_BITS[fmt]), fmt.bits - 1
@@ -128,9 +128,9 @@ def directed_store(fmt: Format, mode: int) -> Callable[[float], int]:
 
 
 def single_body(body: Callable[..., float]) -> Callable[..., np.float32] | None:
-    """The body with binary32 constants, so that all of it is binary32; None when it calls functions.
+    """Return the body with binary32 constants, so that all of it is binary32; None if it calls functions.
 
-    ValueError for a constant that binary32 does not hold: such a body is no ``single`` one.
+    ValueError for a constant that binary32 cannot hold, because such a body must not be ``single``.
     """
     code = body.__code__
     named = {name: body.__globals__[name] for name in code.co_names if name in body.__globals__}

@@ -1,7 +1,7 @@
 """Packed bit vectors in kernels: element i is bit i mod 8 of byte i div 8.
 
-Elements become *flags* first, one byte for each, in a piece of scratch that stays in the first-level cache,
-and flags become bits; the other way round likewise.
+Elements become *flags* first, one byte for each, in a piece of scratch that stays in the first-level cache;
+flags then become bits. Bits become elements in the opposite order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def put_flags(target: int, flags: int, n: int) -> None:
 
 
 def get_flags(flags: int, source: int, n: int) -> None:
-    """The flags of ``n`` bits from the byte ``source`` on; writes whole groups of 64 flags."""
+    """Write the flags of ``n`` bits from the byte ``source`` on, in whole groups of 64 flags."""
     words = n >> 6
     of = view_u64(source, words)
     for i in range(u64(words)):
@@ -54,7 +54,7 @@ def put_bits(target: int, word: int, n: int) -> None:
 
 
 def get_bits(source: int, n: int) -> int:
-    """``n`` bits, fewer than 64; above them, the other bits of the last byte. Reads no further byte."""
+    """Return ``n`` bits, fewer than 64, with the other bits of the last byte above. Reads no further byte."""
     size = (n + 7) >> 3
     of = view_u8(source, size)
     word = 0

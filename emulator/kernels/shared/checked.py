@@ -1,4 +1,4 @@
-"""Numeric exceptions of CT: what a checked kernel finds out about each result, besides storing it.
+"""Numeric exceptions of CT: a checked kernel detects them for each result in addition to storing it.
 
 A checked kernel is made from the same element function and the same record as the plain one and stores the
 same bytes. The bits of all elements go to ``state.NUMERIC``, those of the unit's field in the exception
@@ -28,14 +28,14 @@ NUMERIC_BITS = INFINITE | NAN_INPUT | OVERFLOW | INEXACT | INTEGER_OVERFLOW
 Events = Callable[[int, int, int], int]
 """(pattern of a, pattern of b, pattern of the result) -> bits."""
 Rounding = Callable[[float, bool, int], int]
-"""(binary64 result, whether it is exact, pattern of the stored result) -> bits."""
+"""(binary64 result, 1 if it is exact, pattern of the stored result) -> bits."""
 
 
 def rounding_events(fmt: Format) -> Rounding:
-    """The exceptions that rounding a number to ``fmt`` raises; its operands are finite.
+    """Make the detection of exceptions in rounding to ``fmt``; the operands are finite.
 
-    Overflow is a result beyond the largest number however large the exponent could be (IEEE 754), which a
-    directed mode may store as that number. A pole is exact and infinite.
+    Overflow means that the result, rounded with an unbounded exponent, exceeds the largest number (IEEE 754);
+    a directed mode may store it as that number. A pole is exact and infinite.
     """
     load, limit = ACCESS[fmt].load, 2.0 ** (1 << (EXPONENT_BITS[fmt] - 1))
 
@@ -49,7 +49,7 @@ def rounding_events(fmt: Format) -> Rounding:
 
 
 def body_events(meaning: Elementwise, fmt: Format) -> Events:
-    """The events of one element of a vector instruction."""
+    """Make the detection of exceptions for one element of a vector instruction."""
     body, load, rounding = meaning.body, ACCESS[fmt].load, rounding_events(fmt)
     exact, error = meaning.exact or _anywhere, meaning.error or _no_error
 
@@ -82,7 +82,7 @@ def _no_error(a: float, b: float, result: float) -> float:
 
 
 def watched(element: Element, events: Events, fmt: Format, form: Form) -> Pass:
-    """The loop over ``element`` that notes the events."""
+    """Make the loop over ``element`` that also notes the events."""
     view = ACCESS[fmt].view
 
     def over_one(target: int, first: int, scalar: int, n: int, mode: int, state: int) -> None:

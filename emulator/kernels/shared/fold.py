@@ -19,26 +19,26 @@ from .access import ACCESS, nearest_store, single_body
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """One reduction on one format. Accumulators are a row of binary32, addresses and counts as named."""
+    """One reduction on one format. Accumulators are a row of binary32; arguments are addresses and counts."""
 
     begin: Callable[[int, int], None]
-    """(accumulators, how many)."""
+    """(accumulators, their number)."""
     add: Callable[[int, int, int], None]
-    """(accumulators, elements, how many)."""
+    """(accumulators, elements, their number)."""
     add_two: Callable[[int, int, int, int], None]
     """Two rows of elements in turn, as ``add_four``."""
     add_three: Callable[[int, int, int, int], None]
     """Three rows of elements in turn, as ``add_four``."""
     add_four: Callable[[int, int, int, int], None]
-    """Four rows of elements in turn: (accumulators, first row, elements to the next row, how many)."""
+    """Four rows of elements in turn: (accumulators, first row, elements to the next row, their number)."""
     add_indexed: Callable[[int, int, int, int, int], None]
-    """(accumulators, uint32 indices, index of these elements, elements, how many)."""
+    """(accumulators, uint32 indices, index of these elements, elements, their number)."""
     finish: Callable[[int, int, int, int, int], None]
-    """(accumulators, first result, elements from one to the next, how many, folded elements)."""
+    """(accumulators, first result, elements from result to result, number of results, folded elements)."""
 
 
 def make_fold(fold: Reduction, fmt: Format) -> Fold:
-    """The loops of one reduction on one format."""
+    """Make the loops of one reduction on one format."""
     start, step, view, load = fold.start, _single_step(fold), ACCESS[fmt].view, ACCESS[fmt].load
 
     def begin(accumulators: int, n: int) -> None:
@@ -99,7 +99,7 @@ def _finish(fold: Reduction, fmt: Format) -> Callable[[int, int, int, int, int],
 
 
 def _indexed(fold: Reduction, fmt: Format) -> Callable[[int, int, int, int, int], None]:
-    """An element is found when its step gives another number: the first of equal ones stays, NaN is none."""
+    """Make the fold with indices; an element counts if it changes the number, so not NaN and equal ones."""
     view, load, step = ACCESS[fmt].view, ACCESS[fmt].load, _single_step(fold)
 
     def add_indexed(accumulators: int, indices: int, index: int, first: int, n: int) -> None:

@@ -2,9 +2,9 @@
 
 Each tile has one 32-bit Galois LFSR, polynomial x^32 + x^22 + x^2 + x + 1 (maximal, period 2**32 - 1). An
 instruction in mode 4 takes one step per element, in element order. ``ct.elemmask`` takes one per element to
-choose, and in mode 4 a second one, right after it, to round. No other instruction takes any.
-Neighbouring states are shifts of each other, so the 52 bits that are compared with the dropped part are the
-upper ones of a multiplicative hash of the state. A state of 0, which would never change, counts as 1.
+choose, and in mode 4 a second one, right after it, to round. No other instruction takes any. Neighbouring
+states are shifts of each other. So the 52 bits that are compared with the dropped part are the upper bits of
+a multiplicative hash of the state. A state of 0, which would never change, counts as 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _STRIDE = 32
 is a matrix over GF(2) that satisfies its characteristic polynomial; squaring that polynomial five times gives
 the same equation for every 32nd state."""
 _KNOWN = 32 * _STRIDE
-"""How many states the equation looks back."""
+"""Number of earlier states in the equation."""
 PIECE = 2048
 """States computed at a time; they stay in the first-level cache."""
 

@@ -1,4 +1,4 @@
-"""Matrices of elements moved with their axes exchanged or reversed: what compact moves consist of.
+"""Moves matrices of elements with their axes exchanged or reversed, the steps of compact moves.
 
 A unit is 1, 2 or 4 bytes. Target and source must not overlap.
 """
@@ -14,10 +14,10 @@ from tx8isa.numbers.primitives import u64
 from .access import VIEWS
 
 Matrix = Callable[[int, int, int, int, int, int], None]
-"""(target, rows, columns, source of the first unit, its units from row to row and from column to column)."""
+"""(target, rows, columns, source of the first unit, source units to the next row, and to the next column)."""
 
 _PATCH_BYTES = 64
-"""Bytes along the sides of a patch: the lines it touches stay in the first-level cache."""
+"""Bytes along the sides of a patch, whose lines stay in the first-level cache."""
 
 
 def make_matrix(unit: int) -> Matrix:
@@ -48,9 +48,9 @@ def _transpose(unit: int) -> Callable[[int, int, int, int, int, int], None]:
     lanes, patch, block = ROW_BYTES // unit, _PATCH_BYTES // unit, BLOCKS[unit]
 
     def transpose(target: int, pitch: int, source: int, step: int, rows: int, columns: int) -> None:
-        """Rows of the target are ``pitch`` bytes apart, rows of the source, its columns, ``step``.
+        """Transpose; rows of the target are ``pitch`` bytes apart, rows of the source ``step``.
 
-        Both sides hold at least one block; the last block of a side overlaps its neighbour.
+        Both sides have at least one block; the last block of a side overlaps its neighbour.
         """
         for patch_r in range(0, rows, patch):
             for patch_c in range(0, columns, patch):
@@ -67,7 +67,7 @@ def _reverse(unit: int) -> Callable[[int, int, int, int, int], None]:
     view = VIEWS[unit]
 
     def reverse(target: int, rows: int, columns: int, source: int, row_step: int) -> None:
-        """``source`` is the last unit of the first row."""
+        """Reverse rows; ``source`` is the last unit of the first row."""
         for r in range(rows):
             to = view(target + r * columns * unit, columns)
             of = view(source + (r * row_step - columns + 1) * unit, columns)
@@ -81,7 +81,7 @@ def _one_by_one(unit: int) -> Matrix:
     view = VIEWS[unit]
 
     def move(target: int, rows: int, columns: int, source: int, row_step: int, column_step: int) -> None:
-        """The longer axis in the inner loop."""
+        """Move unit by unit, with the longer axis in the inner loop."""
         outer, outer_from, outer_to = rows, row_step, columns
         inner, inner_from, inner_to = columns, column_step, 1
         if rows > columns:

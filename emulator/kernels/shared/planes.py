@@ -1,4 +1,4 @@
-"""Aligned tensors as the kernels see them: planes of positions times lanes (layouts.py)."""
+"""The geometry of aligned tensors in kernels: planes of positions times lanes (layouts.py)."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ def clear_gap(batch: int, positions: int, channels: int, block: int, size: int) 
 
 
 def first_inside(left: int, step: int, count: int) -> int:
-    """The first of ``count`` positions left, left + step ... that is not negative; ``count`` when none is."""
+    """Return the index of the first position >= 0 among ``count``: left, left + step ...; else ``count``."""
     return min((max(-left, 0) + step - 1) // step, count)
 
 
 def end_inside(left: int, step: int, extent: int, count: int) -> int:
-    """One more than the last of them below ``extent``; not less than ``first_inside``."""
+    """Return the index after the last of these positions below ``extent``; at least ``first_inside``."""
     return max(min((max(extent - left, 0) + step - 1) // step, count), first_inside(left, step, count))

@@ -1,8 +1,8 @@
-"""The four forms of the vector instructions: which elements meet, given a loop over elements.
+"""The four forms of the vector instructions: pairs the elements of the operands for a loop over elements.
 
-The loops run over pieces. Operands apart from the result make one piece of everything. An operand that is
-the result itself goes through scratch in pieces small enough for the first-level cache, so that the loop sees
-different addresses and stays vectorised; an operand that overlaps the result in another way goes through
+The loops run over pieces. If no operand overlaps the result, everything is one piece. An operand at the same
+address as the result goes through scratch in pieces small enough for the first-level cache, so that the loop
+has different addresses and stays vectorised. An operand that overlaps the result in another way goes through
 scratch as a whole.
 """
 
@@ -31,11 +31,11 @@ _PIECE = 2048
 """Elements of an in-place piece."""
 
 _PATTERN = 1024
-"""Elements a repeated unit vector is written out to, at least."""
+"""Least number of elements to which a unit vector is repeated."""
 
 
 def over_vectors(instruction: Instruction, run: Pass, fmt: Format, mode_at: int) -> Kernel:
-    """The kernel that lets ``run`` work in the form of the record; operand ``mode_at``, or -1, rounds."""
+    """Make the kernel of ``run`` in the record's form; ``mode_at``: the rounding mode's operand, or -1."""
     form: Form = instruction.meaning.form
     if form in (Form.V, Form.VS):
         return _one_vector(instruction, run, fmt, mode_at)
@@ -45,7 +45,7 @@ def over_vectors(instruction: Instruction, run: Pass, fmt: Format, mode_at: int)
 
 
 def loop(element: Element, fmt: Format, form: Form) -> Pass:
-    """The plain loop over ``element``."""
+    """Make the plain loop over ``element``."""
     view = ACCESS[fmt].view
 
     def over_one(target: int, first: int, scalar: int, n: int, mode: int, state: int) -> None:
@@ -164,13 +164,13 @@ def _unit_vector(instruction: Instruction, run: Pass, fmt: Format, mode_at: int)
 
 
 def whole_units(unit: int, least: int) -> int:
-    """The length of a pattern, ``least`` elements or up to 4096 more: whole units, and a multiple of 64."""
+    """Return a pattern's length, ``least`` to ``least`` + 4096 elements: whole units, a multiple of 64."""
     common = 64 * (unit // (unit & -unit))
     return common * (1 + least // common)
 
 
 def next_line(address: int) -> int:
-    """The next multiple of 64: vector loads from there touch one cache line each."""
+    """Round up to a multiple of 64, from where each vector load touches one cache line."""
     return (address + 63) & -64
 
 

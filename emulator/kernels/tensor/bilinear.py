@@ -33,7 +33,7 @@ _ONE = 65536.0
 
 
 def make_resize(instruction: Instruction, fmt: Format) -> Kernel:
-    """The kernel of the resize: rows of lanes from four neighbours."""
+    """Make the kernel of the resize: rows of lanes from four neighbours."""
     sample, write_row = instruction.meaning.sample, _row(instruction.meaning, fmt)
     block, size = block_channels(fmt.bits), fmt.bits // 8
     names = [o.name for o in instruction.operands]
@@ -74,7 +74,7 @@ def _row(meaning: Resize, fmt: Format) -> Callable[..., None]:
     def write_row(
         target: int, columns: int, source: int, y: int, h: int, w: int, scale: int, stored: int
     ) -> None:
-        """A row of results at the vertical coordinate ``y``."""
+        """Write a row of results at the vertical coordinate ``y``."""
         upper, lower = (y >> 16) * w, min((y >> 16) + 1, h - 1) * w
         down = single(float(y & 0xFFFF) / _ONE)
         for column in range(columns):

@@ -1,8 +1,8 @@
 """Numeric exceptions of reductions and pools: a walk over the elements of every result, before the fold.
 
-The fold works on whole rows, padding lanes included, and keeps no record of what its sums leave out. The walk
-takes the steps of the same ``Reduction`` one by one, for the elements that count, and stores nothing.
-A reduction over W, H or both is a pool whose windows are rows, columns or planes.
+The fold works on whole rows, padding lanes included, and does not record rounding errors. The walk takes the
+steps of the same ``Reduction`` one by one, without padding lanes, and stores nothing. A reduction over W, H
+or both is a pool whose windows are rows, columns or planes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tx8isa.records.record import Instruction
 def watched_fold(
     make: Callable[[Instruction, Format], Kernel],
 ) -> Callable[[Instruction, Format, bool], Kernel]:
-    """A family of reductions or pools with a variant, ``checked``, that finds their exceptions first."""
+    """Extend a family of reductions or pools by the variant ``checked``, which finds exceptions first."""
 
     def make_watched(instruction: Instruction, fmt: Format, checked: bool) -> Kernel:
         fold = make(instruction, fmt)
@@ -95,7 +95,7 @@ def _pool_walk(instruction: Instruction, fmt: Format) -> Kernel:
 
 
 def _windows(fold: Reduction, fmt: Format, outside: bool) -> Callable[..., int]:
-    """All windows of a tensor, ky outer, kx inner; ``outside`` of it are zeros, or nothing.
+    """Walk all windows of a tensor, ky outer, kx inner; ``outside`` of it elements are zeros, or skipped.
 
     ``(source, packed shape, (rows, columns) of the result, (kx, ky, sx, sy), pads (left, top)) -> bits``.
     """
@@ -130,7 +130,7 @@ def _windows(fold: Reduction, fmt: Format, outside: bool) -> Callable[..., int]:
 
 
 def _place(fmt: Format) -> Callable[..., int]:
-    """The stored element of a batch at a position and channel."""
+    """Make the read of a batch's stored element at a position and channel."""
     view, block, size = ACCESS[fmt].view, block_channels(fmt.bits), fmt.bits // 8
 
     def element(batch: int, position: int, channel: int, positions: int, c: int) -> int:

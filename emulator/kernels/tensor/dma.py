@@ -12,7 +12,7 @@ from tx8isa.records.record import Instruction
 
 
 def make_dma(instruction: Instruction, fmt: Format) -> Kernel:
-    """The kernel of rdma or wdma; block and strides in elements of ``fmt``."""
+    """Make the kernel of rdma or wdma; block and strides in elements of ``fmt``."""
     loads = isinstance(instruction.meaning, Load)
     names = [o.name for o in instruction.operands]
     target_at, source_at, count_at = (names.index(name) for name in ("dst", "src", "n"))

@@ -26,11 +26,11 @@ from tx8isa.numbers.primitives import s64
 from tx8isa.records.record import Instruction
 
 Extents = tuple[int, int, int]
-"""Along h, w and c."""
+"""Extents along h, w and c."""
 
 
 def make_join(instruction: Instruction, fmt: Format) -> Kernel:
-    """The kernel of concat: each source is copied to its place, what is left of the result is cleared."""
+    """Make the kernel of concat: each source is copied to its place, the rest of the result is cleared."""
     block, size, part = block_channels(fmt.bits), fmt.bits // 8, _part(fmt)
     names = [o.name for o in instruction.operands]
     target_at, first_at, second_at, shape_at, result_at, dims_at = (
@@ -64,7 +64,7 @@ def make_join(instruction: Instruction, fmt: Format) -> Kernel:
 
 
 def _part(fmt: Format) -> Callable[[int, Extents, int, Extents, Extents], None]:
-    """One batch of one source at (h, w, c) of the result.
+    """Copy one batch of one source to (h, w, c) of the result.
 
     The channels of a source plane go to at most two planes of the result, a run of lanes in each.
     """

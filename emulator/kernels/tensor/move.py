@@ -1,6 +1,6 @@
-"""Kernels of the moves between compact tensors (docs/isa.md, Moves): the record says where elements are.
+"""Kernels of the moves between compact tensors (docs/isa.md, Moves), from the record's source index.
 
-The index is affine (``meaning.Move``), so its values at neighbouring places are the strides of the source.
+The index is affine (``meaning.Move``), so its differences at neighbouring places are the source's strides.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tx8isa.records.meaning import Move
 from tx8isa.records.record import Instruction
 
 _TOGETHER = 16
-"""Source rows that are read together when runs of channels change places."""
+"""Number of source rows that are read together when runs of channels change places."""
 
 
 def make_move(instruction: Instruction, fmt: Format) -> Kernel:
-    """The kernel of one move: each batch is a matrix of units, or of runs of channels that stay together."""
+    """Make the kernel of one move: each batch is a matrix of units, or of runs of channels kept together."""
     meaning: Move = instruction.meaning
     index, channels_first = meaning.source, meaning.channels_first
     size, move_batch = fmt.bits // 8, _batch(fmt)
@@ -52,7 +52,7 @@ def make_move(instruction: Instruction, fmt: Format) -> Kernel:
 
 
 def _batch(fmt: Format) -> Callable[..., None]:
-    """One batch: extents e, f, g of the result, and the strides of the source along them in elements."""
+    """Move one batch, by extents e, f, g of the result and the source's strides along them in elements."""
     size = fmt.bits // 8
     move_units = make_matrix(size)
 
@@ -77,7 +77,7 @@ def _batch(fmt: Format) -> Callable[..., None]:
 def _move_runs(
     target: int, rows: int, columns: int, source: int, row_step: int, column_step: int, size: int
 ) -> None:
-    """A compact matrix of runs of ``size`` bytes; steps of the source in bytes."""
+    """Move a compact matrix of runs of ``size`` bytes; steps of the source in bytes."""
     for first in range(0, rows, _TOGETHER):
         for c in range(columns):
             of, to = source + first * row_step + c * column_step, target + (first * columns + c) * size

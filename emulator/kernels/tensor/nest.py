@@ -14,7 +14,7 @@ from tx8isa.records.record import Instruction
 
 
 def make_gatherscatter(instruction: Instruction) -> Kernel:
-    """Both nests advance together, over the longest run that is one inner loop on either side."""
+    """Make the kernel of gatherscatter: both nests advance together, by the longest common inner loop."""
     names = [o.name for o in instruction.operands]
     target_at, source_at, count_at = (names.index(name) for name in ("dst", "src0", "n"))
     source_loops, target_loops, operands = names.index("src_stride0"), names.index("dst_stride0"), len(names)
@@ -49,7 +49,7 @@ Loops = tuple[int, int, int, int, int, int]
 
 
 def _loops(fields: int, at: int) -> Loops:
-    """Stride and trip count of three loops, the innermost first; loops that make one are joined."""
+    """Return stride and trip count of three loops, the innermost first; contiguous loops are joined."""
     words = view_i64(fields + 8 * at, 6)
     s0, i0, s1, i1 = _joined(words[0], words[1], words[2], words[3])
     s1, i1, s2, i2 = _joined(s1, i1, words[4], words[5])
@@ -58,7 +58,7 @@ def _loops(fields: int, at: int) -> Loops:
 
 
 def _joined(s0: int, i0: int, s1: int, i1: int) -> tuple[int, int, int, int]:
-    """Two loops as one and a second one of a single trip, where the outer continues the inner."""
+    """Join two loops if the outer one continues the inner one; the second then has a single trip."""
     if i0 == 1:
         return s1, i1, s0, i0
     if s1 == i0 * s0:
@@ -67,18 +67,18 @@ def _joined(s0: int, i0: int, s1: int, i1: int) -> tuple[int, int, int, int]:
 
 
 def _advanced(a: int, b: int, c: int, inner: int, middle: int) -> tuple[int, int, int]:
-    """The counters of a nest whose inner one was just advanced, at most to its end."""
+    """Return the counters of a nest after its inner one was advanced, at most to its end."""
     if a < inner:
         return a, b, c
     return (a - inner, b + 1, c) if b + 1 < middle else (a - inner, b + 1 - middle, c + 1)
 
 
 _SHORT = 256
-"""Blocks of fewer bytes are copied from one that is ready; longer ones are filled by themselves."""
+"""Shorter blocks, in bytes, are copied from the first one; longer ones are filled directly."""
 
 
 def make_memset(instruction: Instruction, fmt: Format) -> Kernel:
-    """Blocks of n elements of one value."""
+    """Make the kernel of memset: blocks of n elements of one value."""
     names = [o.name for o in instruction.operands]
     target_at, value_at, count_at = (names.index(name) for name in ("dst", "value", "n"))
     loops_at, operands, size = names.index("stride0"), len(names), fmt.bits // 8

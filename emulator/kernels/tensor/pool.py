@@ -31,15 +31,15 @@ from tx8isa.records.meaning import Pool
 from tx8isa.records.record import Instruction
 
 _LANES = 2048
-"""Accumulators at a time: they stay in the first-level cache."""
+"""Accumulators at a time, so that they stay in the first-level cache."""
 _INDICES, _GATHERED, _ZEROS = 4 * _LANES, 8 * _LANES, 12 * _LANES
-"""Bytes from the accumulators to their indices, to elements that were apart, and to zeros."""
+"""Bytes from the accumulators to their indices, to gathered elements, and to zeros."""
 _NARROW = 32
-"""Lanes at a position below which positions that are not neighbours are gathered first."""
+"""With fewer lanes at a position, positions that are not neighbours are gathered first."""
 
 
 def make_pool(instruction: Instruction, fmt: Format) -> Kernel:
-    """The kernel of one pooling: a row of accumulators per row of the result."""
+    """Make the kernel of one pooling: a row of accumulators per row of the result."""
     fold_plane, block, size = _plane(instruction.meaning, fmt), block_channels(fmt.bits), fmt.bits // 8
     names = ("dst", "src0", "shape", "dst_shape", "pad", "window")
     target_at, source_at, shape_at, result_at, pad_at, window_at = map(instruction.index, names)
@@ -78,7 +78,7 @@ Window = tuple[int, int, int, int]
 
 
 def _plane(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, Window, int], None]:
-    """Plane ``b`` of one batch; ``indices`` is the distance of the second result from the first."""
+    """Compute plane ``b`` of one batch; ``indices`` is the distance of the second result from the first."""
     fold_row, block, size = _row(meaning, fmt), block_channels(fmt.bits), fmt.bits // 8
 
     def fold_plane(target: int, indices: int, source: int, b: int, window: Window, spare: int) -> None:
@@ -94,7 +94,7 @@ def _plane(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, Window, 
 
 
 def _row(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, int, Window, int], None]:
-    """One row of the result, a piece of it at a time."""
+    """Compute one row of the result, a piece of it at a time."""
     fold_piece, size, indexed = _piece(meaning, fmt), fmt.bits // 8, meaning.indexed
     fold, view = make_fold(meaning.fold, fmt), VIEWS[size]
     begin, finish = fold.begin, fold.finish
@@ -124,9 +124,9 @@ def _row(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, int, Windo
 
 
 def _piece(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, int, Window, int], None]:
-    """``m`` neighbouring results from column ``at`` on: the lanes of their windows, ky outer, kx inner.
+    """Compute ``m`` neighbouring results from column ``at`` on, over the lanes of their windows, kx inner.
 
-    Two or three places of a row of the window are added together for the results that have all of them.
+    Two or three places of a window's row are added in one pass for the results that have all of them.
     """
     fold_place, fold_places, size = _place(meaning, fmt), _places(meaning, fmt), fmt.bits // 8
     outside, alone = meaning.outside, meaning.indexed
@@ -156,7 +156,7 @@ def _piece(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, int, Win
 
 
 def _places(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, int, int, int], None]:
-    """Neighbouring places of a row of the windows, two or three; otherwise as ``_place``."""
+    """Add two or three neighbouring places of a row of the windows; otherwise as ``_place``."""
     fold, size = make_fold(meaning.fold, fmt), fmt.bits // 8
     add_two, add_three = fold.add_two, fold.add_three
 
@@ -173,12 +173,12 @@ def _places(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, int, in
 
 
 def _place(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, int, int, int], None]:
-    """One place of the windows of neighbouring results: their positions are ``step`` apart in the source."""
+    """Add one place of the windows of neighbouring results, whose source positions are ``step`` apart."""
     fold, size, indexed = make_fold(meaning.fold, fmt), fmt.bits // 8, meaning.indexed
     add, add_indexed = fold.add, fold.add_indexed
 
     def fold_place(spare: int, place: int, of: int, first: int, m: int, step: int, stored: int) -> None:
-        """``m`` results from number ``first`` on; ``of`` is where number 0 has this place."""
+        """Fold a place into ``m`` results from number ``first`` on; ``of``: its address for result 0."""
         if m <= 0:
             return
         run, rows, of = m * stored, 1, of + first * step * stored * size

@@ -28,13 +28,13 @@ from tx8isa.records.meaning import Reduction
 from tx8isa.records.record import Instruction
 
 _LANES = 1024
-"""Accumulators at a time: they stay in the first-level cache."""
+"""Accumulators at a time, so that they stay in the first-level cache."""
 _POSITIONS = 64
-"""Positions at a time when channels are folded: one plane of them stays in the first-level cache."""
+"""Positions at a time when channels are folded, so that a plane of them stays in the first-level cache."""
 
 
 def make_reduce(instruction: Instruction, fmt: Format) -> Kernel:
-    """The kernel of one reduction: whole batches of the result are written, zero where nothing belongs."""
+    """Make the kernel of one reduction: whole batches of the result are written, with zeros as padding."""
     fold = instruction.meaning.fold
     fold_positions, fold_channels = _positions(fold, fmt), _channels(fold, fmt)
     names = [o.name for o in instruction.operands]
@@ -66,7 +66,7 @@ def make_reduce(instruction: Instruction, fmt: Format) -> Kernel:
 
 
 def _positions(reduction: Reduction, fmt: Format) -> Callable[..., None]:
-    """One batch: of outer x steps x inner positions the middle ones are folded; the planes stay."""
+    """Reduce one batch of outer x steps x inner positions over the steps; the planes stay."""
     fold, block, size = make_fold(reduction, fmt), block_channels(fmt.bits), fmt.bits // 8
     begin, add, add_four, finish = fold.begin, fold.add, fold.add_four, fold.finish
 
@@ -93,7 +93,7 @@ def _positions(reduction: Reduction, fmt: Format) -> Callable[..., None]:
 
 
 def _channels(reduction: Reduction, fmt: Format) -> Callable[..., None]:
-    """One batch: each plane is turned, so that a channel of neighbouring positions is a row.
+    """Reduce one batch over channels: each plane is transposed, so that a row is one channel of positions.
 
     The result has one channel, stored SMALLEST_TAIL lanes apart; the lanes between are zero already.
     """

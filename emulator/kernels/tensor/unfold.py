@@ -28,11 +28,11 @@ from tx8isa.records.meaning import Unfold
 from tx8isa.records.record import Instruction
 
 _SINGLE = 1 << N | 1 << H | 1 << W | 1 << C
-"""A window of one position and stride 1: what records without that operand have."""
+"""A window of one position and stride 1, for records without that operand."""
 
 
 def make_unfold(instruction: Instruction, fmt: Format) -> Kernel:
-    """The kernel of one record; pad and window are those of its operands, or neutral."""
+    """Make the kernel of one record; pad and window are its operands, or neutral."""
     meaning: Unfold = instruction.meaning
     aligned, block, size = meaning.aligned_source, block_channels(fmt.bits), fmt.bits // 8
     names = [o.name for o in instruction.operands]
@@ -80,10 +80,10 @@ def _copy_plane(
     pad: int,
     window: int,
 ) -> None:
-    """One plane of one batch: for every place in the window the rows of the image, zeros outside of it.
+    """Copy one plane of one batch: for every place in the window the rows of the image, zeros outside of it.
 
-    A position of the result is ``lanes`` bytes wide, one of the source ``pitch``; ``run`` bytes are copied.
-    ``extents`` are rows and columns of the image, and those of the places of the window.
+    A position of the result has ``lanes`` bytes, one of the source ``pitch``; ``run`` bytes are copied.
+    ``extents`` are rows and columns of the image, and rows and columns of the window's positions.
     """
     h, w, rows, columns = extents
     kx, step_x, step_y = window >> N & LANE, window >> W & LANE, window >> C & LANE

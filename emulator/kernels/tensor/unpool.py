@@ -38,13 +38,13 @@ Plane = Callable[[int, int, int, Extents, int, int, int], None]
 
 _INDEX_BYTES = 2
 _LANES = 4096
-"""Elements of a row at a time: their sums and results stay in the first-level cache."""
+"""Elements of a row at a time, so that their sums and results stay in the first-level cache."""
 _ROOM = 8 * _LANES
-"""Bytes of scratch for these: binary32 accumulators and as many results."""
+"""Bytes of scratch for binary32 accumulators and as many results."""
 
 
 def make_unpool(instruction: Instruction, fmt: Format) -> Kernel:
-    """The kernel of one unpool."""
+    """Make the kernel of one unpool."""
     spread, indexed = instruction.meaning.spread, instruction.meaning.spread is None
     write_plane = _by_index(fmt) if spread is None else _by_sums(spread, fmt)
     block, size = block_channels(fmt.bits), fmt.bits // 8
@@ -79,7 +79,7 @@ def make_unpool(instruction: Instruction, fmt: Format) -> Kernel:
 
 
 def _by_sums(reduction: Reduction, fmt: Format) -> Plane:
-    """Windows apart from one another: each value is finished once. Otherwise by sums over the windows."""
+    """Spread values: finish each value once if windows do not overlap; otherwise add up windows."""
     if (reduction.finish or _as_it_is)(reduction.start, 1.0) != 0.0:
         raise ValueError("positions under no window are cleared: a sum of nothing must be zero")
     fold, size = make_fold(reduction, fmt), fmt.bits // 8
@@ -116,7 +116,7 @@ def _as_it_is(total: float, elements: float) -> float:
 
 
 def _overlapping(fold: Fold, size: int) -> Plane:
-    """A row of accumulators per piece of a row of the result."""
+    """Add overlapping windows, with a row of accumulators per piece of a row of the result."""
     begin, add, finish = fold.begin, fold.add, fold.finish
 
     def write_plane(
@@ -130,7 +130,7 @@ def _overlapping(fold: Fold, size: int) -> Plane:
             m = min(wide, w - at)
             begin(spare, m * stored)
             for row in range(max(y - ky + step_y, 0) // step_y, min(y // step_y + 1, rows)):
-                # A position sees its windows from left to right: their places in descending order.
+                # A position adds its windows from left to right, so its places in them descend.
                 for x in range(kx - 1, -1, -1):
                     first = first_inside(x - at, step_x, columns)
                     count = end_inside(x - at, step_x, m, columns) - first
@@ -144,7 +144,7 @@ def _overlapping(fold: Fold, size: int) -> Plane:
 
 
 def _by_index(fmt: Format) -> Plane:
-    """Place by place of the windows, a row of them at a time; later values replace earlier ones."""
+    """Store values place by place of the windows, a row at a time; later values replace earlier ones."""
     size, chosen, put_row = fmt.bits // 8, _chosen(fmt), _put_row(fmt)
 
     def write_plane(
@@ -176,7 +176,7 @@ def _chosen(fmt: Format) -> Callable[[int, int, int, int, int], None]:
     view = VIEWS[fmt.bits // 8]
 
     def chosen(target: int, source: int, indices: int, place: int, n: int) -> None:
-        """The values whose index is ``place``, zeros for the others."""
+        """Write the values whose index is ``place``, zeros for the others."""
         to, of, named = view(target, n), view(source, n), view_u16(indices, n)
         for i in range(u64(n)):
             to[i] = s64(of[i]) & (-1 if s64(named[i]) == place else 0)
@@ -188,14 +188,14 @@ def _put_row(fmt: Format) -> Callable[[int, int, int, int, int, int, int], None]
     size, view = fmt.bits // 8, VIEWS[fmt.bits // 8]
 
     def put(target: int, source: int, indices: int, place: int, n: int) -> None:
-        """The values whose index is ``place``; elsewhere what is there."""
+        """Write the values whose index is ``place``; other elements stay."""
         to, of, named = view(target, n), view(source, n), view_u16(indices, n)
         for i in range(u64(n)):
             taken = -1 if s64(named[i]) == place else 0
             to[i] = (s64(of[i]) & taken) | (s64(to[i]) & ~taken)  # no branch: this becomes vector code
 
     def put_row(target: int, source: int, indices: int, place: int, m: int, step: int, stored: int) -> None:
-        """At ``m`` positions that are ``step`` apart."""
+        """Write as ``put`` at ``m`` positions that are ``step`` apart."""
         run, pieces = (m * stored, 1) if step == 1 else (stored, m)
         for k in range(pieces):
             lane = k * stored

@@ -1,4 +1,4 @@
 """Kernels of instructions that work on vectors: arithmetic, relations, converts, tables, random numbers.
 
-One function for each shape of meaning (``tx8isa.records.meaning``).
+One function for each kind of meaning (``tx8isa.records.meaning``).
 """

@@ -19,14 +19,14 @@ from tx8isa.records.record import Instruction
 from .relation import one_pattern
 
 _PATTERN = 1024
-"""Bytes a repeated unit vector is written out to, at least."""
+"""Least number of bytes to which a unit vector is repeated."""
 
 _IN_PLACE = 8192
 """Bytes of an in-place piece."""
 
 
 def make_bitwise(instruction: Instruction) -> Kernel:
-    """The kernel of a bV, bVbV, bVubV or bVubV_loop record."""
+    """Make the kernel of a bV, bVbV, bVubV or bVubV_loop record."""
     meaning: Bitwise = instruction.meaning
     body = meaning.body
 
@@ -81,7 +81,7 @@ def _bytes_of_two(instruction: Instruction, body: Callable[[int, int], int]) -> 
 def _bytes_and_units(instruction: Instruction, body: Callable[[int, int], int]) -> Kernel:
     """Operands dst, src0, src1, n, unit and for the loop form full, full_unit.
 
-    Units occupy whole bytes, and where no whole unit is left the second operand is 0 (board).
+    Units occupy whole bytes; after the last whole unit the second operand is 0 (board).
     """
     loop = instruction.meaning.form is Form.VUV_LOOP
     totals = ("full", "full_unit") if loop else ("n", "unit")
@@ -125,7 +125,7 @@ def _bytes_and_units(instruction: Instruction, body: Callable[[int, int], int]) 
 
 
 def make_unpack(instruction: Instruction, fmt: Format) -> Kernel:
-    """1.0 and 0.0 for bits."""
+    """Make the kernel that writes bits as 1.0 and 0.0."""
     view, size, one = ACCESS[fmt].view, ACCESS[fmt].size, one_pattern(fmt)
     target_at, source_at, count_at = map(instruction.index, ("dst", "src0", "n"))
     operands = len(instruction.operands)

@@ -1,8 +1,8 @@
 """Kernels of the converts between packed vectors (docs/isa.md, Converts).
 
-A NaN keeps its sign and upper payload bits and becomes quiet; nothing else in the emulator keeps payloads,
-so the stores here put the NaN rule on top of those of ``access``. Rounding modes as in ``elementwise``: a
-loop for each, without branches but for the stochastic one.
+A NaN keeps its sign and upper payload bits and becomes quiet. Nothing else in the emulator keeps payloads, so
+the stores here extend those of ``access`` by the NaN rule. As in ``elementwise``, each rounding mode has a
+loop, without branches except for the stochastic one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _INTEGER_MAGIC = 6755399441055744.0  # 1.5 * 2**52: adding it leaves no bits bel
 
 
 def make_convert(instruction: Instruction, nearest: bool, checked: bool) -> Kernel:
-    """The kernel of one convert; ``checked``: it notes numeric exceptions too."""
+    """Make the kernel of one convert; ``checked``: it also notes numeric exceptions."""
     meaning: Convert = instruction.meaning
     source_size, target_size = meaning.source.bits // 8, meaning.target.bits // 8
     names = [o.name for o in instruction.operands]
@@ -94,7 +94,7 @@ def _loop(element: Element, meaning: Convert) -> Loop:
 
 
 def _watched(element: Element, meaning: Convert) -> Loop:
-    """The loop that notes numeric exceptions; see ``checked``."""
+    """Make the loop that notes numeric exceptions; see ``checked``."""
     view_source, view_target = VIEWS[meaning.source.bits // 8], VIEWS[meaning.target.bits // 8]
     events = _to_float_events(meaning) if meaning.target.is_float else _to_integer_events(meaning)
 
@@ -129,7 +129,7 @@ _BEYOND = 1 << 33
 
 
 def _to_integer_events(meaning: Convert) -> Events:
-    """A result out of range is an overflow, no matter by how much, and a NaN one too; nothing else then."""
+    """Detect overflow, for a result out of range by any amount and for NaN; else inexact results."""
     value, high = _value(meaning.source), (1 << (meaning.target.bits - 1)) - 1
 
     def events(bits: int, stored: int, mode: int, zero: int, memory: Any) -> int:
@@ -145,14 +145,14 @@ def _to_integer_events(meaning: Convert) -> Events:
 
 
 def _nearest(source: Format, target: Format) -> Element:
-    """Branch-free conversions that vectorise."""
+    """Make branch-free conversions that vectorise."""
     if not source.is_float:
         return _from_integer(source, target)
     return _float_to_float(source, target) if target.is_float else _to_integer(source, target)
 
 
 def _from_integer(source: Format, target: Format) -> Element:
-    """Integers are exact in binary64."""
+    """Make the conversion from integers, which are exact in binary64."""
     sign = 1 << (source.bits - 1)
     store = nearest_store(target, source.bits < 32)
 
@@ -174,7 +174,7 @@ def _float_to_float(source: Format, target: Format) -> Element:
 
 
 def quiet_nan(target: Format) -> Callable[[np.float32], int]:
-    """Pattern in ``target`` of a binary32 NaN: sign and upper payload bits kept, quiet bit set."""
+    """Make the pattern in ``target`` of a binary32 NaN: sign and upper payload bits kept, quiet bit set."""
     mantissa, bits = MANTISSA_BITS[target], target.bits
     unused = bits - 1 - EXPONENT_BITS[target] - mantissa
     field = (1 << mantissa) - 1
@@ -189,7 +189,7 @@ def quiet_nan(target: Format) -> Callable[[np.float32], int]:
 
 
 def _to_integer(source: Format, target: Format) -> Element:
-    """Clamp, then round to an integer by an addition that has no room for a fraction."""
+    """Clamp, then round to an integer by adding a number so large that the sum has no fraction."""
     clamped = _clamped(source, target)
 
     def element(bits: int, mode: int, zero: int, memory: Any) -> int:
@@ -199,7 +199,7 @@ def _to_integer(source: Format, target: Format) -> Element:
 
 
 def _clamped(source: Format, target: Format) -> Callable[[int], float]:
-    """The number inside the range of an integer format; 0 for NaN."""
+    """Clamp a number to the range of an integer format; 0 for NaN."""
     load = ACCESS[source].load
     low, high = float(-(1 << (target.bits - 1))), float((1 << (target.bits - 1)) - 1)
 
@@ -213,7 +213,7 @@ def _clamped(source: Format, target: Format) -> Callable[[int], float]:
 
 
 def _directed(source: Format, target: Format, mode: int) -> Element:
-    """Toward zero (1), up (2) or down (3), without branches."""
+    """Make the conversion toward zero (1), up (2) or down (3), without branches."""
     if not target.is_float:
         return _to_integer_directed(source, target, mode)
     value, store = _value(source), directed_store(target, mode)
@@ -233,7 +233,7 @@ def _directed(source: Format, target: Format, mode: int) -> Element:
 
 
 def _to_integer_directed(source: Format, target: Format, mode: int) -> Element:
-    """The nearest integer, or its neighbour where that is on the wrong side."""
+    """Round to the nearest integer, or to its neighbour if that is on the wrong side."""
     clamped = _clamped(source, target)
 
     def toward_zero(bits: int, mode: int, zero: int, memory: Any) -> int:
@@ -256,7 +256,7 @@ def _to_integer_directed(source: Format, target: Format, mode: int) -> Element:
 
 
 def _any_mode(source: Format, target: Format) -> Element:
-    """Any mode, by definition."""
+    """Make the conversion in any mode, by the definition."""
     load = _value(source)
     store = _rounded(target)
     quiet = quiet_nan(target) if source.is_float and target.is_float else None

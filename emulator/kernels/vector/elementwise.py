@@ -1,8 +1,8 @@
 """Kernels of the vector instructions: one body applied to packed elements.
 
-Each kind of rounding has its own loop. Nearest even is that of the hardware. The directed modes start from it
-and step to the neighbour where it is on the wrong side: no branches either. The stochastic mode is rounded
-by definition, one element after the other, because the LFSR takes a step for each.
+Each kind of rounding has its own loop. Nearest even is done by the hardware. The directed modes start from it
+and step to the neighbour if it is on the wrong side, also without branches. The stochastic mode rounds by the
+definition, one element after the other, because the LFSR takes a step for each.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Body = Callable[..., float]
 
 
 def make_elementwise(instruction: Instruction, fmt: Format, nearest: bool, checked: bool) -> Kernel:
-    """The kernel of a V, VV, VS, VuV or VuV_loop record; ``checked``: it notes numeric exceptions too."""
+    """Make the kernel of a V, VV, VS, VuV or VuV_loop record; ``checked``: it notes numeric exceptions."""
     meaning: Elementwise = instruction.meaning
     names = [operand.name for operand in instruction.operands]
     mode_at = names.index("rnd") if "rnd" in names else -1
@@ -45,7 +45,7 @@ def make_elementwise(instruction: Instruction, fmt: Format, nearest: bool, check
 
 
 def _nearest(meaning: Elementwise, fmt: Format) -> Element:
-    """Nearest even, without branches: in binary32 where that is allowed, otherwise in binary64."""
+    """Round to nearest even, without branches: in binary32 if the record allows it, otherwise in binary64."""
     load = ACCESS[fmt].load
     narrow = single_body(meaning.body) if meaning.single and fmt is not Format.TF32 else None
     if narrow is None:
@@ -62,7 +62,7 @@ def _nearest(meaning: Elementwise, fmt: Format) -> Element:
 
 
 def _wide(meaning: Elementwise, body: Body, fmt: Format) -> Element:
-    """Nearest even in binary64, for the body of a meaning or a part of it."""
+    """Round to nearest even in binary64, for the body of a meaning or a part of it."""
     load, store = ACCESS[fmt].load, nearest_store(fmt, meaning.binary32)
 
     def unary(a: int, b: int, mode: int, state: int) -> int:
@@ -75,7 +75,7 @@ def _wide(meaning: Elementwise, body: Body, fmt: Format) -> Element:
 
 
 def _two_passes(meaning: Elementwise, fmt: Format) -> Pass:
-    """Every element as if it were a usual one; then the unusual ones, if there are any, one by one."""
+    """Compute every element by the usual branch-free form, then recompute the rare elements one by one."""
     usual, seldom = meaning.usual, meaning.seldom
     if usual is None:
         raise ValueError("the body has no usual part")
@@ -97,7 +97,7 @@ def _two_passes(meaning: Elementwise, fmt: Format) -> Pass:
 
 
 def _by_mode(meaning: Elementwise, fmt: Format) -> Pass:
-    """The loop of the mode that the operand has; the choice is made outside of it."""
+    """Choose the loop by the mode in the operand, outside of the loop."""
     toward_zero, up, down = (loop(_directed(meaning, fmt, mode), fmt, meaning.form) for mode in (1, 2, 3))
     stochastic = loop(_any_mode(meaning, fmt), fmt, meaning.form)
 
@@ -121,7 +121,7 @@ def _error(meaning: Elementwise) -> Callable[[float, float, float], float]:
 
 
 def _directed(meaning: Elementwise, fmt: Format, mode: int) -> Element:
-    """The binary64 result, moved to the odd neighbour where it is not exact, rounded in one direction."""
+    """Round in one direction the binary64 result, which is moved to the odd neighbour if inexact."""
     body, error = meaning.body_in(mode), _error(meaning)
     load, store = ACCESS[fmt].load, directed_store(fmt, mode)
 
@@ -134,7 +134,7 @@ def _directed(meaning: Elementwise, fmt: Format, mode: int) -> Element:
 
 
 def _any_mode(meaning: Elementwise, fmt: Format) -> Element:
-    """Any mode: the binary64 result and the sign of its error, rounded once by definition."""
+    """Round in any mode, by the definition, from the binary64 result and the sign of its error."""
     body, down, error = meaning.body, meaning.body_in(Rounding.RDN), _error(meaning)
     load, store = ACCESS[fmt].load, any_store(fmt)
 

@@ -14,7 +14,7 @@ from tx8isa.records.record import Instruction
 
 
 def make_masked_copy(instruction: Instruction, fmt: Format) -> Kernel:
-    """The kernel of maskmove: every element is written, with its own value where the mask is zero."""
+    """Make the kernel of maskmove: every element is written, with its old value where the mask is zero."""
     target_at, source_at, mask_at, count_at = map(instruction.index, ("dst", "src0", "src1", "n"))
     view, size, operands = ACCESS[fmt].view, ACCESS[fmt].size, len(instruction.operands)
     magnitude = magnitude_bits(fmt)
@@ -35,11 +35,11 @@ def make_masked_copy(instruction: Instruction, fmt: Format) -> Kernel:
 
 
 def make_gather(instruction: Instruction, fmt: Format | None) -> Kernel:
-    """The kernel of maskgather.v and of the tables.
+    """Make the kernel of maskgather.v and of the tables.
 
-    The indices are data. Their largest says how far the instruction reads: inside SPM and apart from the
-    result, elements go straight to it. Otherwise each address is checked, and the result passes through
-    scratch, so that what is read is what was there before.
+    The indices are data; the largest one determines the range that is read. If the range is inside SPM and
+    apart from the result, elements go directly to the result. Otherwise each address is checked, and the
+    result passes through scratch, so that only old values are read.
     """
     meaning: Gather = instruction.meaning
     target_at, source_at, index_at, count_at = map(instruction.index, ("dst", "src0", "src1", "n"))
@@ -77,9 +77,9 @@ BEYOND_SPM = 0
 
 
 def make_compress(instruction: Instruction, fmt: Format) -> Kernel:
-    """The kernel of maskgather.bv: the elements are collected in scratch, so operands may overlap.
+    """Make the kernel of maskgather.bv: the elements are collected in scratch, so operands may overlap.
 
-    Every element is written where the next chosen one belongs; only a chosen one advances that position.
+    Every element is written to the next free position; only a selected one advances that position.
     """
     target_at, source_at, mask_at, count_at = map(instruction.index, ("dst", "src0", "src1", "n"))
     view, size, operands = VIEWS[fmt.bits // 8], fmt.bits // 8, len(instruction.operands)

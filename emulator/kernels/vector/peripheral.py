@@ -21,7 +21,7 @@ from tx8isa.records.record import Instruction
 from tx8isa.table.packets import VALID_DATA_BIT
 
 _ROW = 128
-"""Lanes in which extremes are kept; a place is first known to within four rows of them."""
+"""Lanes in which extremes are kept; the first pass finds a place to within four rows of them."""
 
 
 def _put_result(registers: int, position: int, value: int) -> None:
@@ -31,12 +31,12 @@ def _put_result(registers: int, position: int, value: int) -> None:
 
 
 def _places(instruction: Instruction) -> tuple[int, int, int]:
-    """Positions of src0 and n, and the number of operands."""
+    """Return the positions of src0 and n, and the number of operands."""
     return instruction.index("src0"), instruction.index("n"), len(instruction.operands)
 
 
 def make_count(instruction: Instruction, fmt: Format) -> Kernel:
-    """The kernel of count."""
+    """Make the kernel of count."""
     source_at, count_at, operands = _places(instruction)
     view, magnitude = ACCESS[fmt].view, magnitude_bits(fmt)
 
@@ -53,7 +53,7 @@ def make_count(instruction: Instruction, fmt: Format) -> Kernel:
 
 
 def _population(word: int) -> int:
-    """Set bits of a 64-bit word, in a form that LLVM knows as one instruction."""
+    """Count the set bits of a 64-bit word, in a form that LLVM turns into one instruction."""
     pairs = u64(u64(word) - (u64(u64(word) >> 1) & u64(0x5555555555555555)))
     fours = u64((pairs & u64(0x3333333333333333)) + (u64(pairs >> 2) & u64(0x3333333333333333)))
     bytes_ = u64(fours + u64(fours >> 4)) & u64(0x0F0F0F0F0F0F0F0F)
@@ -61,7 +61,7 @@ def _population(word: int) -> int:
 
 
 def make_count_bits(instruction: Instruction) -> Kernel:
-    """The kernel of bitcount: whole words, then the bytes that are left, the last one cut to n bits."""
+    """Make the kernel of bitcount: whole words, then the remaining bytes, the last one cut to n bits."""
     source_at, count_at, operands = _places(instruction)
 
     def kernel(fields: int, state: int) -> int:
@@ -81,7 +81,7 @@ def make_count_bits(instruction: Instruction) -> Kernel:
 
 
 def make_extreme(instruction: Instruction, fmt: Format) -> Kernel:
-    """The kernel of argmax and argmin: the extreme number and about where it first is, then its place."""
+    """Make the kernel of argmax and argmin: find the extreme and its rough place, then the exact place."""
     source_at, count_at, operands = _places(instruction)
     largest: bool = instruction.meaning.largest
     view, store, value = ACCESS[fmt].view, ACCESS[fmt].store, _value_bits(fmt)
@@ -115,9 +115,9 @@ Better = Callable[[np.float32, np.float32], bool]
 
 
 def _extreme(largest: bool, fmt: Format) -> Callable[[int, int, int], tuple[np.float32, int]]:
-    """The extreme number, infinite where all are NaN, and a place before the first that equals it.
+    """Find the extreme number, infinite if all are NaN, and a place at or before the first that equals it.
 
-    Each of ``_ROW`` lanes keeps its extreme and the group of four rows where it found it: no element waits
+    Each of ``_ROW`` lanes keeps its extreme and the group of four rows that has it, so that no element waits
     for the one before.
     """
     beyond, begin = (_above, -inf) if largest else (_below, inf)
@@ -176,7 +176,7 @@ def _four_rows(beyond: Better, fmt: Format) -> Callable[[int, int, int, int], No
 
 def _halve(beyond: Better) -> Callable[[int, int, int], None]:
     def halve(kept: int, places: int, lanes: int) -> None:
-        """Merge the second half of the lanes into the first: of equal numbers the earlier group stays."""
+        """Merge the second half of the lanes into the first; of equal numbers the earlier group stays."""
         best, found, half = view_f32(kept, lanes), view_u32(places, lanes), u64(lanes >> 1)
         for i in range(half):
             group, other = s64(found[i]), s64(found[half + i])
@@ -196,7 +196,7 @@ def _below(a: np.float32, b: np.float32) -> bool:
 
 
 def _first_of(fmt: Format) -> Callable[[int, int, int, int], int]:
-    """The first place from ``start`` on with a stored pattern; n if there is none."""
+    """Find the first place from ``start`` on with a stored pattern; n if there is none."""
     view, value = ACCESS[fmt].view, _value_bits(fmt)
 
     def first_of(source: int, wanted: int, start: int, n: int) -> int:
@@ -215,7 +215,7 @@ def _first_of(fmt: Format) -> Callable[[int, int, int, int], int]:
 
 
 def make_split(instruction: Instruction) -> Kernel:
-    """The kernel of factorize: all results of an element at once."""
+    """Make the kernel of factorize: all results of an element at once."""
     meaning: Split = instruction.meaning
     source_at, count_at, operands = _places(instruction)
     one, two, three = meaning.parts

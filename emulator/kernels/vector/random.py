@@ -21,14 +21,14 @@ from tx8isa.records.record import Instruction
 
 GENERATORS = 16
 _PIECE = 2048
-"""Values made at a time: their words stay in the first-level cache. A multiple of GENERATORS."""
+"""Values made at a time, so that their words stay in the first-level cache; a multiple of GENERATORS."""
 
 
 def make_uniform(instruction: Instruction, fmt: Format) -> Kernel:
-    """The kernel of randgen. Its rules keep the results apart; the seeds are read before any is written.
+    """Make the kernel of randgen. Its rules keep the results apart; the seeds are read before any is written.
 
-    The next first word of a generator is its second one. So the words of all generators are one chain, where
-    each is made of those 32 and 16 places before it, and value i of those at places i and i + 16.
+    The next first word of a generator is its present second one. So the words of all generators form one
+    chain: each is computed from the words 32 and 16 places before it, and value i from places i and i + 16.
     """
     meaning: Uniform = instruction.meaning
     draw, following = meaning.draw, meaning.following
@@ -62,7 +62,7 @@ def make_uniform(instruction: Instruction, fmt: Format) -> Kernel:
 
 
 def _number(fmt: Format) -> Callable[[int], int]:
-    """64 random bits as an element: an integer of the highest ones, or a multiple of 2**-p below 1."""
+    """Convert 64 random bits to an element: an integer of the high bits, or a multiple of 2**-p below 1."""
     if not fmt.is_float:
         unused = 64 - fmt.bits
 
@@ -80,7 +80,7 @@ def _number(fmt: Format) -> Callable[[int], int]:
 
 
 def make_dropout(instruction: Instruction, fmt: Format, nearest: bool) -> Kernel:
-    """The kernel of elemmask. The states of the LFSR are made piece by piece, many at a time."""
+    """Make the kernel of elemmask. The states of the LFSR are computed piece by piece, many at a time."""
     target_at, source_at, scale_at = map(instruction.index, ("dst", "src0", "src1"))
     count_at, probability_at, mode_at = map(instruction.index, ("n", "p", "rnd"))
     size, load, operands = ACCESS[fmt].size, ACCESS[fmt].load, len(instruction.operands)
@@ -112,12 +112,12 @@ Fill = Callable[[int, int, int, float, float, int, int], None]
 
 
 def _uniform(state: int) -> float:
-    """A number in [0, 1) from a state of the LFSR."""
+    """Convert a state of the LFSR to a number in [0, 1)."""
     return float64(random_bits(state)) * 2.0**-52
 
 
 def _nearest(meaning: Dropout, fmt: Format) -> Fill:
-    """Products of 16-bit formats are rounded in binary32 first: they are exact, or far below half a unit."""
+    """Round to nearest even, 16-bit formats from binary32, which holds their products unless they vanish."""
     dropped, body, load, view = meaning.dropped, meaning.body, ACCESS[fmt].load, ACCESS[fmt].view
     store = nearest_store(fmt, exact=fmt in (Format.FP16, Format.BF16))
 
@@ -131,7 +131,7 @@ def _nearest(meaning: Dropout, fmt: Format) -> Fill:
 
 
 def _rounded(meaning: Dropout, fmt: Format) -> Fill:
-    """The product is rounded whether it is kept or not: it is easier to predict than the draw."""
+    """Round every product, also dropped ones, because a branch on the random draw would be mispredicted."""
     dropped, body, load, view = meaning.dropped, meaning.body, ACCESS[fmt].load, ACCESS[fmt].view
     store = any_store(fmt)
 

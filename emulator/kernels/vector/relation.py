@@ -1,4 +1,4 @@
-"""Kernels of the relations and of logic on values: a truth about each element, as a number or as a bit."""
+"""Kernels of the relations and of logic on values: a truth value for each element, as a number or a bit."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tx8isa.records.record import Instruction
 Holds = Callable[..., Any]
 
 _PATTERN = 1024
-"""Elements a repeated unit vector is written out to, at least; with its longest unit at most ``PIECE``."""
+"""Least number of elements to which a unit vector is repeated; with the longest unit at most ``PIECE``."""
 
 
 def make_relation(instruction: Instruction, fmt: Format) -> Kernel:
-    """The kernel of one form and format."""
+    """Make the kernel of one form and format."""
     meaning: Relation = instruction.meaning
     holds = single_body(meaning.holds)
     if holds is None:
@@ -39,7 +39,7 @@ def make_relation(instruction: Instruction, fmt: Format) -> Kernel:
 
 
 def _truth_value(holds: Holds, form: Form, fmt: Format) -> Element:
-    """1.0 or 0.0 as a pattern."""
+    """Make the truth value of an element as the pattern of 1.0 or 0.0."""
     load, one = ACCESS[fmt].load, one_pattern(fmt)
 
     def unary(a: int, b: int, mode: int, state: int) -> int:
@@ -126,7 +126,7 @@ def _bits_of_units(instruction: Instruction, holds: Holds, fmt: Format) -> Kerne
 
 
 def _readable(source: int, size: int, target: int, bits: int, spare: int) -> int:
-    """Where to read a source whose results become bits at ``target``: its copy when they would overtake."""
+    """Return the address of a source to read: a copy if writing bits at ``target`` would overtake reading."""
     if target > source and overlap(source, size, target, (bits + 7) >> 3):
         copy_bytes(spare, source, size)
         return spare
@@ -134,7 +134,7 @@ def _readable(source: int, size: int, target: int, bits: int, spare: int) -> int
 
 
 def _places(instruction: Instruction) -> tuple[int, ...]:
-    """Positions of dst, src0, src1, n, unit, lengths of src0 and src1; that of n where there is none."""
+    """Return positions of dst, src0, src1, n, unit, and the lengths of src0 and src1; n for missing ones."""
     names = {operand.name: at for at, operand in enumerate(instruction.operands)}
     n, unit = names["n"], names.get("unit", names["n"])
     total, units = names.get("full", n), names.get("full_unit", unit)

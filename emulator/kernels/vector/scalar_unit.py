@@ -19,7 +19,7 @@ INFINITE, NAN_INPUT = 1 << 0, 1 << 1
 
 
 def make_scalar(instruction: Instruction, fmt: Format) -> Kernel:
-    """Operands src and rd; the result also goes to ``state.ANSWER``, from where its register gets it."""
+    """Make the kernel of operands src and rd; ``state.ANSWER`` gets the result for its register, too."""
     meaning: ScalarFunction = instruction.meaning
     body, load, store = meaning.body, ACCESS[fmt].load, nearest_store(fmt)
     source_at, target_at = instruction.index("src"), instruction.index("rd")

@@ -1,7 +1,7 @@
 """Kernels of the unary functions of 16-bit formats that cost more than a look-up.
 
-The results for all 65,536 patterns are computed once, by the same definition; the kernel finds the address of
-that table in the word after its operands.
+The results for all 65,536 patterns are computed once, by the same definition. The word after the operands is
+the address of this table.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _tables: dict[tuple[str, Format], Table] = {}
 
 
 def uses_table(instruction: Instruction, fmt: Format | None) -> bool:
-    """Whether the kernel of this record and format looks its results up."""
+    """Return True if the kernel of this record and format looks its results up."""
     meaning = instruction.meaning
     return (
         isinstance(meaning, Elementwise)
@@ -44,7 +44,7 @@ def uses_table(instruction: Instruction, fmt: Format | None) -> bool:
 
 
 def make_table(instruction: Instruction, fmt: Format | None) -> Table | None:
-    """uint16[65536]: the result for every pattern, or None when the kernel needs no table.
+    """Compute the result for every pattern, uint16[65536], or None if the kernel needs no table.
 
     The table lives as long as the process; its address goes into the word after the operand words.
     """
@@ -72,14 +72,14 @@ def _fill(body: Callable[[float], float], fmt: Format) -> Kernel:
 
 
 def make_function(instruction: Instruction, fmt: Format, nearest: bool, checked: bool) -> Kernel:
-    """The kernel of an element-wise record: by look-up where that is cheaper."""
+    """Make the kernel of an element-wise record, by look-up if that is cheaper."""
     if uses_table(instruction, fmt) and not checked:
         return make_lookup(instruction)
     return make_elementwise(instruction, fmt, nearest, checked)
 
 
 def make_lookup(instruction: Instruction) -> Kernel:
-    """The kernel: one read of the table per element."""
+    """Make the kernel that reads the table once per element."""
     names = [o.name for o in instruction.operands]
     target_at, source_at, count_at = (names.index(name) for name in ("dst", "src0", "n"))
     operands = len(names)

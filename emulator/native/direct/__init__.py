@@ -1,6 +1,6 @@
-"""Plain functions written as LLVM text, without Numba.
+"""Writes plain functions as LLVM text, without Numba.
 
-Numba takes seconds to find the types of large functions, LLVM a fraction of that to compile them: here the
-types follow from the rules of ``emulator.native`` while the text is written. Where those rules are broken the
-text is not written, and Numba says what is wrong.
+Numba takes seconds to infer the types of large functions, LLVM a fraction of that to compile them. Here the
+types follow from the rules of ``emulator.native`` while the text is written. If a function breaks these
+rules, no text is written, and Numba reports the mistake.
 """

@@ -58,7 +58,7 @@ class Written(NamedTuple):
 
 
 class Wider(Exception):
-    """A variable, or the result, needs another kind than it was begun with."""
+    """Raised when a variable, or the result, needs another kind than that of its first value."""
 
     def __init__(self, name: str, kind: Kind) -> None:
         self.name, self.kind = name, kind
@@ -80,7 +80,7 @@ class Module(Protocol):
 class Values(Expressions):
     """Writes the expressions of a function, and its assignments to names.
 
-    ``kinds``: of variables that need another kind than their first value.
+    ``kinds``: the kinds of variables whose first value has another one.
     """
 
     def __init__(self, module: Module, kinds: Mapping[str, Kind]) -> None:

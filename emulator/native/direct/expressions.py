@@ -1,7 +1,7 @@
 """Expressions of plain functions, and of the kernel core's own source, as LLVM text.
 
-What is known when the text is written is calculated at once, by Python: with the operands of an instruction
-given, little is left of the source that executes it. The rest follows the rules of ``emulator.native``.
+Known values are calculated by Python while the text is written. So with the operands of an instruction given,
+little is left of the source that executes it. The rest follows the rules of ``emulator.native``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Expressions(ABC):
     """Writes expressions; ``scope`` holds the globals of the source at hand."""
 
     access = ""
-    """LLVM's attribute of loads and stores in views: ``volatile `` if it must not move them."""
+    """LLVM's attribute of loads and stores in views: ``volatile `` if LLVM must not move them."""
 
     def __init__(self) -> None:
         self.writer = Writer()

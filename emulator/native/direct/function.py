@@ -38,7 +38,7 @@ class Function(Values):
             self._return(0)
 
     def _receive(self, parameter: str, given: Any) -> None:
-        """Take an argument in, or let its name mean the known object."""
+        """Store an argument in its variable, or bind its name to the known object."""
         if isinstance(given, Several):
             items = [self._incoming(f"{parameter}.{number}", kind) for number, kind in enumerate(given.kinds)]
             self.assign_name(parameter, tuple(items))

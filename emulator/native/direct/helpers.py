@@ -13,7 +13,7 @@ from .values import Kind, Untranslatable
 
 
 def version_for(name: str, kinds: Sequence[Kind]) -> Version:
-    """The version of a primitive that takes arguments of these kinds."""
+    """Return the version of a primitive that takes arguments of these kinds."""
     primitive = MACHINE[name]
     if not isinstance(primitive, Elements):
         for version in primitive:
@@ -27,7 +27,7 @@ def _takes(parameter: str, kind: Kind) -> bool:
 
 
 def helper(name: str, version: Version) -> tuple[str, dict[str, str]]:
-    """The text of a function of that name, and the declarations that it needs, by name."""
+    """Return the text of a function of that name, and the declarations that it needs, by name."""
     module = ir.Module()
     result = LLVM_TYPES[version.result] if version.result else ir.VoidType()
     kind = ir.FunctionType(result, [LLVM_TYPES[parameter] for parameter in version.parameters])

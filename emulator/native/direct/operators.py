@@ -1,4 +1,4 @@
-"""Python's operators, for known values and in LLVM's words; the expressions that cannot trap."""
+"""Python's operators, for known values and as LLVM instructions; tests that expressions cannot trap."""
 
 from __future__ import annotations
 

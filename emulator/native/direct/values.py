@@ -1,8 +1,8 @@
 """Values of a translation: known numbers are Python's, the others names in LLVM text with one of six kinds.
 
 The kinds are those of ``emulator.native``: signed and unsigned 64-bit words, unsigned words read from narrow
-elements, with which nothing is calculated before ``s64`` or ``u64``, truth values, binary64 and binary32. A
-known number is itself, so that what is decided when the text is written costs nothing when it runs.
+elements, which need ``s64`` or ``u64`` before arithmetic, truth values, binary64 and binary32. A known number
+represents itself, so that choices made while the text is written cost nothing at run time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class View(NamedTuple):
 Known = Value | int | float | bool | np.float32
 """A value, known or not; a known binary32 is NumPy's."""
 Operand = Known | State | View | Callable[..., object]
-"""Whatever a name may mean."""
+"""Any object that a name may be bound to."""
 
 
 def kind_of(value: Operand) -> Kind:

@@ -1,7 +1,7 @@
-"""The primitives of ``emulator.native`` as LLVM text, by the function that defines each.
+"""LLVM text of the primitives of ``emulator.native``, by the function that defines each.
 
-Those that the scalar instructions use, which are written into larger expressions; all others are functions
-of ``emulator.native.machine`` (``helpers``). The tests compare each with its definition.
+Here are primitives that scalar instructions use, as parts of larger expressions. The others are functions of
+``emulator.native.machine`` (``helpers``). The tests compare each with its definition.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Emit = Callable[..., Any]
 
 
 def integer(writer: Writer, value: Known) -> Known:
-    """A truth value as 0 or 1; words stay as they are."""
+    """Convert a truth value to 0 or 1; words stay unchanged."""
     kind = kind_of(value)
     if kind == "b":
         return int(value) if isinstance(value, bool) else writer.make("i", f"zext {typed(value)} to i64")
@@ -31,7 +31,7 @@ def integer(writer: Writer, value: Known) -> Known:
 
 
 def as_kind(kind: Kind, value: Known) -> Known:
-    """The same word, counted as signed or unsigned."""
+    """Return the same word as signed or unsigned."""
     return Value(kind, value.name) if isinstance(value, Value) else value
 
 
@@ -44,7 +44,7 @@ def _low(extend: str) -> Emit:
 
 
 def _upper(left: str, right: str) -> Emit:
-    """Upper half of a product of operands extended to 128 bits."""
+    """Write the upper half of a product of operands extended to 128 bits."""
 
     def emit(writer: Writer, a: Known, b: Known) -> Value:
         wide = [
@@ -65,7 +65,7 @@ def _floats(kind: Kind, *values: Known) -> None:
 
 
 def _cast(to: Kind, text: str, *, source: Kind = "i") -> Emit:
-    """An instruction ``text`` of one operand, which makes ``to`` of it."""
+    """Write a cast, the instruction ``text``, of one operand to the type ``to``."""
 
     def emit(writer: Writer, value: Known) -> Value:
         value = integer(writer, value) if source == "i" else value
@@ -77,9 +77,9 @@ def _cast(to: Kind, text: str, *, source: Kind = "i") -> Emit:
 
 
 def canonical(writer: Writer, value: Value) -> Value:
-    """``value``, or the positive quiet NaN without payload.
+    """Replace a NaN ``value`` by the positive quiet NaN without payload.
 
-    The choice is made on integers: to LLVM one NaN is as good as another, so it drops a choice on floats.
+    The select is on integers, because LLVM regards all NaN as equal and drops a select on floats.
     """
     word, nan = ("i64", 0x7FF8 << 48) if value.kind == "d" else ("i32", 0x7FC00000)
     kind = TYPES[value.kind]
@@ -156,7 +156,7 @@ EMITTERS: dict[Callable[..., Any], Emit] = {
 """The writer of each primitive. Primitives of memory give a view; its elements are accessed later."""
 
 PURE = frozenset(f for f in PRIMITIVES if f.__module__ in (primitives.__name__, float32.__name__))
-"""Primitives that are simply called when all their operands are known."""
+"""Primitives that Python evaluates when all their operands are known."""
 
 DECLARATIONS = """
 declare double @llvm.sqrt.f64(double)

@@ -1,6 +1,6 @@
 """Machine versions of the primitives, by name, as LLVM code.
 
-The same functions in plain Python are in ``native/primitives``; ``for_numba`` makes them known to Numba.
+The same functions in plain Python are in ``native/primitives``; ``for_numba`` declares them to Numba.
 """
 
 from __future__ import annotations

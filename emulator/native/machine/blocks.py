@@ -12,7 +12,7 @@ from .primitive import I32, Emit, Primitive, constant, of_words, pointer
 
 
 def _interleaved(b: Any, rows: list[Any]) -> list[Any]:
-    """Row r with row r + n/2, lane by lane, as two rows: log2(n) such rounds transpose n rows of n lanes."""
+    """Interleave row r with row r + n/2, lane by lane; log2(n) such rounds transpose n rows of n lanes."""
     n = len(rows)
     lanes = [lane for k in range(n) for lane in (k, n + k)]
     masks = [ir.Constant(ir.VectorType(I32, n), half) for half in (lanes[:n], lanes[n:])]

@@ -1,4 +1,4 @@
-"""Flags in bytes to bits and back, as one vector of 64 lanes: LLVM knows the instructions for it."""
+"""Converts flags in bytes to bits and back, as one vector of 64 lanes, for which LLVM has instructions."""
 
 from __future__ import annotations
 

@@ -16,12 +16,12 @@ def _word(value: int) -> Any:
 
 
 def _widening(emit: Emit) -> Primitive:
-    """A function from a pattern to binary32; ``emit(builder, i32 word)`` gives the float."""
+    """Make a function from a pattern to binary32; ``emit(builder, i32 word)`` returns the float."""
     return of_words(1, lambda b, bits: emit(b, b.trunc(bits, I32)), "f")
 
 
 def _narrowing(emit: Emit) -> Primitive:
-    """A function from binary32 to a pattern; ``emit(builder, float)`` gives 16 or 32 bits."""
+    """Make a function from binary32 to a pattern; ``emit(builder, float)`` returns 16 or 32 bits."""
     return of_floats(1, "f", lambda b, x: b.zext(emit(b, x), I64), "i")
 
 
@@ -62,7 +62,7 @@ def _to_fp16_by_instruction(b: Any, x: Any) -> Any:
 
 
 def _to_fp16_by_integers(b: Any, x: Any) -> Any:
-    """Normal results are rounded in the integer; subnormal ones by adding 0.5, whose last bit is 2**-24."""
+    """Round normal results in the integer, and subnormal ones by adding 0.5, whose last bit is 2**-24."""
     bits = b.bitcast(x, I32)
     magnitude = b.and_(bits, _word(0x7FFFFFFF))
     even = b.and_(b.lshr(magnitude, _word(13)), _word(1))
@@ -76,7 +76,7 @@ def _to_fp16_by_integers(b: Any, x: Any) -> Any:
 
 
 def _round_low_bits(b: Any, x: Any, dropped: int) -> Any:
-    """The pattern plus just under half a unit of the last kept bit: a carry rounds it up."""
+    """Add just under half a unit of the last kept bit to the pattern; a carry rounds it up."""
     bits = b.bitcast(x, I32)
     even = b.and_(b.lshr(bits, _word(dropped)), _word(1))
     return b.add(b.add(bits, _word((1 << (dropped - 1)) - 1)), even)
@@ -96,7 +96,7 @@ def _to_fp32(b: Any, x: Any) -> Any:
 
 
 HARDWARE_FP16 = has_feature("f16c")
-"""Without F16C LLVM would call a library function that the process does not have."""
+"""True if the processor has F16C; without it LLVM would call a library function that is missing here."""
 
 SINGLE: Primitive = (
     Version("f", "f", lambda b, x: x),

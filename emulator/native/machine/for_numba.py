@@ -1,6 +1,6 @@
-"""The machine versions of the primitives as intrinsics of Numba, which it inlines.
+"""The machine versions of the primitives as intrinsics, which Numba inlines.
 
-Numba compiles a function of Python far more slowly than it takes in these.
+Numba compiles a Python function far more slowly than it inlines an intrinsic.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ELEMENTS: dict[str, Any] = {"u": "uint", "i": "int", "f": "float"}
 
 
 def intrinsic(primitive: Primitive | Elements) -> Any:
-    """A primitive as a function that Numba compiles."""
+    """Return a primitive as a function that Numba compiles."""
     if isinstance(primitive, Elements):
         return _view(getattr(types, f"{ELEMENTS[primitive.kind]}{primitive.bits}"))
 
@@ -69,7 +69,7 @@ def _is_integer(kind: Any) -> bool:
 
 
 def _view(kind: Any) -> Any:
-    """A contiguous array over raw memory."""
+    """Make the intrinsic of a contiguous array over raw memory."""
     result, size = types.Array(kind, 1, "C"), constant(kind.bitwidth // 8)
 
     def accept(*kinds: Any) -> Any:
@@ -93,7 +93,8 @@ def _view(kind: Any) -> Any:
 
 
 def _function(parameters: int, accept: Callable[..., Any], generate: Callable[..., Any]) -> Any:
-    """``accept`` gives the signature for Numba's types of the arguments, or None; ``generate`` the body."""
+    """Make an intrinsic; ``accept`` maps Numba's types to a signature or None, ``generate`` makes the
+    body."""
 
     def definition(typing: Any, *kinds: Any) -> Any:
         signature = accept(*kinds)
@@ -106,4 +107,4 @@ def _function(parameters: int, accept: Callable[..., Any], generate: Callable[..
 
 
 INTRINSICS: dict[str, Any] = {name: intrinsic(primitive) for name, primitive in MACHINE.items()}
-"""By the names of the primitives."""
+"""The intrinsics by the names of the primitives."""

@@ -76,7 +76,7 @@ def _interleave_halves(b: Any, source: Any, pitch: Any, target: Any, zero: Any) 
 
 
 def _same(kind: Any, number: int) -> Any:
-    """A number, or a vector of it."""
+    """Return a number, or a vector of equal numbers."""
     return ir.Constant(kind, [number] * kind.count if isinstance(kind, ir.VectorType) else number)
 
 
@@ -87,7 +87,7 @@ def _clip(b: Any, value: Any, low: int, high: int) -> Any:
 
 
 def _chain(b: Any, o32: Any, q1: Any, scale: Any, q0: Any, least: Any, zero: Any) -> Any:
-    """The chain for numbers or vectors of 32 bits; ``least``: the lowest result before the zero point."""
+    """Write the chain for 32-bit numbers or vectors; ``least``: the lowest result before the zero point."""
     o16 = _clip(b, b.ashr(o32, q1), -32768, 32767)
     o9 = _clip(b, b.ashr(b.mul(o16, scale), q0), -256, 255)
     o9 = b.select(b.icmp_signed("<", o9, least), least, o9)

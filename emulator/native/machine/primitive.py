@@ -1,7 +1,7 @@
 """Writes machine versions as functions that emit LLVM instructions.
 
-``emit(builder, *values)`` takes the LLVM values of the arguments and gives that of the result. Nothing here
-needs Numba: ``direct`` makes a function of the emitted text, ``for_numba`` something that Numba inlines.
+``emit(builder, *values)`` takes the LLVM values of the arguments and returns the result's. Nothing here needs
+Numba: ``direct`` makes a function of the emitted text, ``for_numba`` an intrinsic.
 
 A kind is a letter: ``i`` and ``u`` for signed and unsigned 64-bit words, ``d`` for binary64, ``f`` for
 binary32.
@@ -34,7 +34,7 @@ class Version(NamedTuple):
 
 
 Primitive = tuple[Version, ...]
-"""The versions of a primitive: the first that takes the arguments counts."""
+"""The versions of a primitive, of which the first that takes the arguments is used."""
 
 
 class Elements(NamedTuple):
@@ -46,26 +46,26 @@ class Elements(NamedTuple):
 
 
 def of_words(parameters: int, emit: Emit, result: Kind | Literal[""] = "i") -> Primitive:
-    """A function of integers, which ``emit`` gets as 64-bit words."""
+    """Make a version for integers, which ``emit`` gets as 64-bit words."""
     return (Version("i" * parameters, result, emit),)
 
 
 def of_floats(parameters: int, kind: Kind, emit: Emit, result: Kind) -> Primitive:
-    """A function of floats of one kind."""
+    """Make a version for floats of one kind."""
     return (Version(kind * parameters, result, emit),)
 
 
 def constant(value: int) -> Any:
-    """A 64-bit word."""
+    """Return a constant 64-bit word."""
     return ir.Constant(I64, value)
 
 
 def declared(builder: Any, result: Any, arguments: list[Any], name: str) -> Any:
-    """A function of the C library, or an intrinsic of LLVM, by name."""
+    """Declare a function of the C library, or an intrinsic of LLVM, by name."""
     known = builder.module.globals.get(name)
     return known or ir.Function(builder.module, ir.FunctionType(result, arguments), name)
 
 
 def pointer(builder: Any, address: Any, kind: Any) -> Any:
-    """An address as a pointer to a value of an LLVM type."""
+    """Convert an address to a pointer to a value of an LLVM type."""
     return builder.inttoptr(address, kind.as_pointer())

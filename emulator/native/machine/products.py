@@ -1,8 +1,8 @@
-"""Products whose sums are held in vector registers, written as LLVM vector code.
+"""Products with sums in vector registers, written as LLVM vector code.
 
-LLVM keeps the accumulators in registers and picks the instructions; the order of the sums is fixed by the
-data flow: one fused multiply-add per element and step, steps ascending. So the bits do not depend on the
-width of the machine's vectors.
+LLVM keeps the accumulators in registers and selects the instructions. The data flow fixes the order of the
+sums: one fused multiply-add per element and step, steps ascending. So the bits do not depend on the width of
+the processor's vectors.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _fma(b: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 def _canonical(b: Any, sums: Any) -> Any:
-    """Sums whose NaN are canonical; integers as they are."""
+    """Make the NaN of sums canonical; integers stay unchanged."""
     if sums.type != VECTOR:
         return sums
     nan = b.bitcast(ir.Constant(INTEGERS, [I32(NAN_FP32)] * LANES), VECTOR)
@@ -57,7 +57,7 @@ def _canonical(b: Any, sums: Any) -> Any:
 
 
 def multiply_add(b: Any, x: Any, y: Any, z: Any) -> Any:
-    """Modulo 2**32."""
+    """Multiply and add modulo 2**32."""
     return b.add(b.mul(x, y), z)
 
 
@@ -91,7 +91,7 @@ def _emit_product(b: Any, rows: int, vectors: int, words: Sequence[Any], kind: A
 
 
 def make_product(rows: int, columns: int, kind: Any, advance: Step) -> Any:
-    """The function of one product; ``kind`` is the vector type of its sums."""
+    """Make the function of one product; ``kind`` is the vector type of its sums."""
 
     def emit(b: Any, *words: Any) -> Any:
         _emit_product(b, rows, columns // LANES, words, kind, advance)
@@ -101,7 +101,7 @@ def make_product(rows: int, columns: int, kind: Any, advance: Step) -> Any:
 
 
 def _row_fp16(b: Any, a: Any, halves: Any, c: Any, k: Any) -> Any:
-    """One row of sums in registers; B is widened as it is read. It needs the instruction for that (F16C)."""
+    """Keep one row of sums in registers and widen B as it is read, by an instruction of F16C."""
     a, halves, c = pointer(b, a, F32), pointer(b, halves, F16), pointer(b, c, F32)
     cells = [b.gep(c, [constant(j)]) for j in range(0, ROW_COLUMNS, LANES)]
 
@@ -119,8 +119,8 @@ def _accumulate(
 ) -> None:
     """Add to the sums in ``cells``, vectors that stay in registers, in ``count`` steps, at least one.
 
-    ``walk`` is a pointer, and by how many elements it moves in each step. ``following`` gives the sums after
-    a step from its number, the pointer and the sums before it.
+    ``walk`` is a pointer and its increment a step, in elements. ``following`` computes the sums after a step
+    from its number, the pointer and the sums before it.
     """
     first_at, distance = walk
     start, before = [_load(b, cell, kind) for cell in cells], b.block
@@ -143,7 +143,7 @@ def _accumulate(
 
 
 def _emit_taps(b: Any, words: Sequence[Any], kind: Any, advance: Step) -> None:
-    """Four rows of sums in registers, one tap after another."""
+    """Keep four rows of sums in registers and add one tap after another."""
     index, x, offsets, w, ldw, c, ldc, taps = words
     x, w, c = (pointer(b, address, kind.element) for address in (x, w, c))
     positions, moves = (pointer(b, address, I64) for address in (index, offsets))
@@ -167,7 +167,7 @@ def _make_taps(kind: Any, advance: Step) -> Any:
 
 
 def _transposed(b: Any, rows: list[Any]) -> list[Any]:
-    """Four rounds; round d exchanges blocks of d lanes between rows that are d apart."""
+    """Transpose in four rounds; round d exchanges blocks of d lanes between rows that are d apart."""
     for distance in (1, 2, 4, 8):
         # Lane l of the first row of a pair: its own, or, in the odd blocks, the even block of its partner.
         low = [lane if not lane & distance else LANES + lane - distance for lane in range(LANES)]
@@ -182,7 +182,7 @@ def _transposed(b: Any, rows: list[Any]) -> list[Any]:
 
 
 def _make_transpose(kind: Any, align: int) -> Any:
-    """The transposition of 16 vectors of a type."""
+    """Make the transposition of 16 vectors of a type."""
 
     def emit(b: Any, source: Any, lds: Any, target: Any, ldt: Any) -> Any:
         of, to = pointer(b, source, kind.element), pointer(b, target, kind.element)
@@ -198,12 +198,12 @@ HALF = LANES // 2
 _PAIRED = [
     [of + half + lane + row for half in (0, HALF) for lane in range(4) for row in (0, LANES)] for of in (0, 4)
 ]
-"""Lanes of two rows that are interleaved: the first, and the last four of each half. One instruction each,
-also where vectors have halves (AVX2)."""
+"""Lanes of two rows that are interleaved: the first, and the last four of each half. Each takes one
+instruction, also on AVX2, whose vectors have halves."""
 
 
 def _in_columns(b: Any, rows: list[Any]) -> list[Any]:
-    """Eight rows as eight vectors: column ``c`` in the lower half of vector ``c``, ``c + 8`` in the upper."""
+    """Transpose eight rows to eight vectors: vector ``c`` has column ``c``, then column ``c + 8``."""
     for _ in range(3):
         pairs = [(rows[r], rows[r + 4]) for r in range(4)]
         rows = [_shuffle(b, x, y, lanes) for x, y in pairs for lanes in _PAIRED]
@@ -211,7 +211,7 @@ def _in_columns(b: Any, rows: list[Any]) -> list[Any]:
 
 
 def _make_wide_transpose(widened: Callable[[Any, Any], Any]) -> Any:
-    """The transposition of 16 rows of 16 bits; ``widened`` makes eight lanes binary32."""
+    """Make the transposition of 16 rows of 16 bits; ``widened`` converts eight lanes to binary32."""
 
     def emit(b: Any, source: Any, lds: Any, target: Any, ldt: Any) -> Any:
         of, to = pointer(b, source, I16), pointer(b, target, F32)
@@ -229,7 +229,7 @@ def _make_wide_transpose(widened: Callable[[Any, Any], Any]) -> Any:
 
 
 def _of_fp16(b: Any, lanes: Any) -> Any:
-    """By the instruction for that (F16C)."""
+    """Widen FP16 lanes by the instruction of F16C."""
     return b.fpext(b.bitcast(lanes, ir.VectorType(F16, HALF)), ir.VectorType(F32, HALF))
 
 
@@ -240,11 +240,11 @@ def _of_bf16(b: Any, lanes: Any) -> Any:
 
 
 _HOST_LINE, _INTO_SECOND_LEVEL = 64, 2
-"""Bytes of a line of the host's caches, and LLVM's degree of locality that means the second-level cache."""
+"""Bytes of a line of the host's caches, and LLVM's degree of locality for the second-level cache."""
 
 
 def _bring_near(b: Any, address: Any, size: Any) -> Any:
-    """A prefetch for each line of the host's caches."""
+    """Prefetch each line of the host's caches."""
     kind = pointer(b, address, ir.IntType(8)).type
     prefetch = declared(b, ir.VoidType(), [kind, I32, I32, I32], "llvm.prefetch.p0")
     before, loop, done = b.block, b.append_basic_block("near"), b.append_basic_block("asked")

@@ -18,7 +18,7 @@ def _signed_low32(b: Any, a: Any) -> Any:
 
 
 def _upper(left: str, right: str) -> Any:
-    """Upper half of a product; each operand is extended to 128 bits by ``sext`` or ``zext``."""
+    """Make the upper half of a product; each operand is extended to 128 bits by ``sext`` or ``zext``."""
 
     def emit(b: Any, x: Any, y: Any) -> Any:
         product = b.mul(getattr(b, left)(x, I128), getattr(b, right)(y, I128))
@@ -28,9 +28,9 @@ def _upper(left: str, right: str) -> Any:
 
 
 def canonical(b: Any, value: Any) -> Any:
-    """``value``, or the positive quiet NaN without payload.
+    """Replace a NaN ``value`` by the positive quiet NaN without payload.
 
-    The choice is made on integers: to LLVM one NaN is as good as another, so it drops a choice on floats.
+    The select is on integers, because LLVM regards all NaN as equal and drops a select on floats.
     """
     word, nan = (I64, 0x7FF8 << 48) if value.type == F64 else (I32, 0x7FC00000)
     bits = b.bitcast(value, word)
@@ -56,12 +56,12 @@ def _fma32(b: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 def _fma32_in_doubles(b: Any, *values: Any) -> Any:
-    """Of binary64 that hold binary32 values."""
+    """Make ``fma32`` of binary64 operands that hold binary32 values."""
     return canonical(b, b.fpext(_call(b, "llvm.fma.f32", *(b.fptrunc(v, F32) for v in values)), F64))
 
 
 def _singles(emit: str) -> Any:
-    """An operation on two binary32 that binary64 holds; LLVM leaves out the widening between two of them."""
+    """Make an operation on binary32 held by binary64; LLVM removes the conversions between two of them."""
     return lambda b, x, y: b.fpext(getattr(b, emit)(b.fptrunc(x, F32), b.fptrunc(y, F32)), F64)
 
 

@@ -20,7 +20,7 @@ def _load(b: Any, address: Any) -> Any:
 
 
 def _call(b: Any, name: str, *arguments: Any) -> None:
-    """Call a function of the C library; what it returns does not matter."""
+    """Call a function of the C library and ignore its result."""
     b.call(declared(b, I32, [I32] * len(arguments), name), arguments)
 
 

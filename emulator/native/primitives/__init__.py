@@ -1,4 +1,4 @@
-"""The primitives of compiled code in plain Python: their definition, and their execution without the JIT.
+"""The primitives of compiled code in plain Python, which defines them and executes them without the JIT.
 
-Each module has a counterpart in ``native/machine`` that emits the same as LLVM code.
+Each module has a counterpart in ``native/machine`` that emits LLVM code with the same meaning.
 """

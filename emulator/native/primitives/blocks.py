@@ -1,7 +1,7 @@
 """Transposition of square blocks whose rows are 16 bytes, the step of every transposing move.
 
-Plain meaning here, machine version (vector registers) in ``machine/blocks.py``. Addresses and pitches are in
-bytes; a pitch may be negative.
+This is the definition; the machine version (vector registers) is in ``machine/blocks.py``. Addresses and
+pitches are in bytes; a pitch may be negative.
 """
 
 from __future__ import annotations

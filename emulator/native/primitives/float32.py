@@ -30,7 +30,7 @@ def f32_bits(x: np.float32) -> int:
 
 
 def single(x: float) -> np.float32:
-    """A number rounded to binary32, nearest even: what constants of binary32 expressions are wrapped in."""
+    """Round a number to binary32, nearest even; constants of binary32 expressions are wrapped in it."""
     return np.float32(x)
 
 

@@ -1,9 +1,9 @@
 """The INT8 products of the matrix engine as primitives.
 
-Plain meaning here, machine version in ``machine/int8.py``. Operands come as 32-bit words of neighbouring
-steps of a sum: four bytes, A's unsigned and B's signed (``BYTES``, what AVX-512 VNNI multiplies in one
-instruction), or two signed 16-bit halves (``HALVES``, for every processor). Sums are 32-bit integers modulo
-2**32.
+This is the definition; the machine version is in ``machine/int8.py``. Operands are 32-bit words of
+neighbouring steps of a sum: four bytes, A's unsigned and B's signed (``BYTES``, which AVX-512 VNNI multiplies
+in one instruction), or two signed 16-bit halves (``HALVES``, for every processor). Sums are 32-bit integers
+modulo 2**32.
 """
 
 from __future__ import annotations

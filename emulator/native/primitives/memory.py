@@ -1,8 +1,8 @@
 """Memory and calls as primitives: arrays over raw addresses, and calls through a kernel's address.
 
-Plain meaning here, machine version in ``machine/memory.py``. An address is an integer; nothing checks it, so
-ranges are checked before a kernel opens a view. Reading an integer view gives a Python int
-(machine: the element's own unsigned type, see the rules in ``emulator.native``); storing keeps the low bits.
+This is the definition; the machine version is in ``machine/memory.py``. An address is an unchecked integer,
+so ranges are checked before a kernel opens a view. Reading an integer view gives a Python int (machine: the
+element's own unsigned type, see the rules in ``emulator.native``); storing keeps the low bits.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def view_f64(address: int, n: int) -> Array:
 def get(table: int, at: int) -> int:
     """Signed 64-bit word ``at`` of the table at an address.
 
-    Compiled code passes addresses around instead of arrays: an array is seven arguments in machine code.
+    Compiled code passes addresses instead of arrays, because an array is seven arguments in machine code.
     """
     return ctypes.c_int64.from_address(table + 8 * at).value
 
@@ -95,10 +95,10 @@ def copy_bytes(target: int, source: int, size: int) -> None:
 
 
 def call_loop(address: int, state: int) -> int:
-    """Result of the one-argument kernel at ``address``, the loop of the kernel core, called from another."""
+    """Call the one-argument kernel at ``address``, the loop of the kernel core, from another kernel."""
     return interpreted.call(address, state)
 
 
 def call_kernel(address: int, fields: int, state: int) -> int:
-    """Result of the two-argument kernel at ``address``, called from inside another kernel."""
+    """Call the two-argument kernel at ``address`` from inside another kernel."""
     return interpreted.call(address, fields, state)

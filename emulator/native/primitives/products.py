@@ -2,8 +2,8 @@
 
 A product of a few rows and columns keeps its sums in registers and adds one outer product for each step.
 
-Plain meaning here, machine version (vector registers) in ``machine/products.py``. All numbers are binary32,
-in the names with i32 32-bit integers; all strides are counted in them, all addresses in bytes. The INT8
+This is the definition; the machine version (vector registers) is in ``machine/products.py``. All numbers are
+binary32, in functions named i32 32-bit integers. Strides are in numbers, addresses in bytes. The INT8
 products are in ``int8.py``.
 """
 
@@ -141,8 +141,8 @@ def transpose_16x16(source: int, lds: int, target: int, ldt: int) -> int:
 
 
 def bring_near(address: int, size: int) -> int:
-    """Ask for bytes that are read soon, so that they come while something else is computed.
+    """Prefetch bytes that are read soon, so that they arrive while something else is computed.
 
-    It changes no byte, and any address may be given.
+    No byte changes, and any address is allowed.
     """
     return 0

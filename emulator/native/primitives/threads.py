@@ -1,6 +1,7 @@
 """Synchronisation of host threads: words in memory that several of them change, and waiting.
 
-Plain meaning here, for a single thread; machine version (atomic instructions) in ``machine/threads.py``.
+This is the definition for a single thread; the machine version (atomic instructions) is in
+``machine/threads.py``.
 """
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ from __future__ import annotations
 from .memory import get, put
 
 YIELD = 500
-"""Number of looks in vain before a thread yields its turn."""
+"""Number of failed polls before a thread yields its turn."""
 SLEEP = 1500
-"""Number of looks in vain before a thread sleeps."""
+"""Number of failed polls before a thread sleeps."""
 MICROSECONDS = 50
 """Microseconds that it sleeps."""
 
@@ -28,8 +29,8 @@ def atomic_load(address: int) -> int:
 
 
 def relax(looks: int) -> int:
-    """Wait before the next look at a word that another thread will change, after ``looks`` in vain; 0.
+    """Wait before polling again a word that another thread will change, after ``looks`` polls; return 0.
 
-    The first looks follow at once; then other threads get their turn, and after milliseconds this one sleeps.
+    The first polls follow at once; then other threads get their turn, and after milliseconds this one sleeps.
     """
     return 0

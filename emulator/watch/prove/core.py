@@ -1,8 +1,8 @@
 """Loads and stores of the kernel cores in the field.
 
-A number that a core loads and stores again keeps its element. Results that a core computes from elements are
-unknown. Only loads and stores are seen here. So an element that a register has loaded, and that was not
-stored since, may be part of any later number. All other numbers that a core stores are literals.
+A number that a core loads and stores unchanged keeps its element. Results that a core computes from elements
+are unknown. Only loads and stores are observed. So an element that was loaded into a register, and not stored
+since, may be part of any later number. All other numbers that a core stores are literals.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _Loaded:
     data: bytes
     taken: npt.NDArray[np.float32]
     stored: bool = False
-    """Whether it was stored as it was."""
+    """True if it was stored unchanged."""
 
 
 class CoreMoves:
@@ -42,7 +42,7 @@ class CoreMoves:
         if self._unseen is None:
             raise HostMemoryError("the host refuses address space for a proof; raise the memory limit")
         block = self._block = np.zeros(layout.TILE_WORDS, np.int64)
-        # No access is known: the shadow of every byte is that of the beginning, so each calls the check.
+        # All shadows keep their initial value, so no access is ``known`` and each calls the check.
         block[[layout.T_SPM, layout.T_DDR]] = self._unseen.ctypes.data
         tile.words[state.SANITIZER], tile.words[state.CORE_CHECK] = block.ctypes.data, check
 

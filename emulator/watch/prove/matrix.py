@@ -22,7 +22,7 @@ from .step import FieldStep, NotFollowed, aligned
 
 
 def _stored(step: FieldStep, name: str, places: Places) -> Elements:
-    """An operand, less its zero point."""
+    """Return an operand less its zero point."""
     elements = step.read(places)
     zero = step.values.get(name, 0)
     zero -= zero >> 7 << 8

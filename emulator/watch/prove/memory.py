@@ -1,8 +1,8 @@
-"""Field elements beside the bytes of a memory.
+"""Field elements of the numbers in a memory.
 
-An element is kept at the first byte of its number, with marks at the others. Without an element, the bytes
-are a plain number, a *literal*: constants of the program, masks, zeros, numbers that the kernel core has
-stored. A literal becomes an element when an instruction computes with it.
+An element is stored for the first byte of its number, and marks for the others. A number without an element
+is a *literal*: constants of the program, masks, zeros, numbers that the kernel core has stored. A literal
+becomes an element when an instruction computes with it.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ Places = npt.NDArray[np.int64]
 _SHIFT = float(1 << 22)
 """Added to residues, so that no element is stored as 0."""
 _MARKS = {2: ((-1.0, 0.0),), 4: ((1.0, 2.0**23), (-1.0, 2.0**23), (-1.0, 0.0))}
-"""By the size of a number, for each of its later bytes: a sign, and what is added; all exact in binary32."""
+"""By the size of a number, for each of its later bytes: a sign and an addend; all exact in binary32."""
 _DENSE = 2
-"""Numbers are read side by side if they are at most so many for each that is wanted."""
+"""A contiguous range is read if it has at most this many numbers for each wanted one."""
 _LARGE = 64
 """Bytes of blocks that are cleared one by one."""
 
 
 @dataclass(frozen=True)
 class _Run:
-    """Numbers of ``size`` bytes that some places are among: side by side, or only these."""
+    """Numbers of ``size`` bytes that contain some places: a contiguous range, or only these places."""
 
     first: int
     end: int
     size: int
     places: Places | None = None
-    """The places, where most of what is between them is not wanted."""
+    """The places, if few numbers between them are wanted."""
     order: Places | None = None
-    """For each place the number of the run; None: they are in its order."""
+    """For each place its index in the run; None if the places are in the run's order."""
     shape: tuple[int, ...] = ()
 
     @classmethod
@@ -59,19 +59,19 @@ class _Run:
         return cls(first, last + size, size, None, order, places.shape)
 
     def at(self, byte: int = 0) -> slice | Places:
-        """The places of the bytes with a position within their numbers."""
+        """Return the places of one byte of each number."""
         if self.places is not None:
             return self.places + byte
         return slice(self.first + byte, self.end, self.size)
 
     def spread(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Values of the run [..., numbers] at the places, in their shape."""
+        """Select values of the run [..., numbers] at the places, in their shape."""
         chosen = values if self.order is None else values.take(self.order, values.ndim - 1)
         return chosen.reshape(*values.shape[:-1], *self.shape)
 
 
 class FieldMemory:
-    """The elements beside one memory, whose bytes are ``data``; HostMemoryError when there is no room."""
+    """The elements of one memory, whose bytes are ``data``; HostMemoryError when the host has no room."""
 
     def __init__(self, data: Bytes, field: PrimeField) -> None:
         self.data, self.field = data, field
@@ -85,12 +85,12 @@ class FieldMemory:
         self._rows = area.view(np.float32).reshape(field.residues + 1, data.size)
         self._elements = self._rows[:-1]
         self.writer = 0
-        """The number of the instruction that writes; it moves with what is written. 0: nobody asks."""
+        """The number of the writing instruction, stored with elements; 0 if it is not needed."""
         self._lines = np.zeros((data.size >> LINE_SHIFT) + 2, np.bool_)
-        """Whether lines have had elements."""
+        """True for lines that have had elements."""
 
     def has_elements(self, places: Places) -> bool:
-        """True if any of some numbers is an element."""
+        """Return True if any of the numbers is an element."""
         if not places.size:
             return False
         first, last = int(places.min()), int(places.max())
@@ -99,11 +99,11 @@ class FieldMemory:
         return bool(self._elements[0, places].any())
 
     def _touched(self, first: int, end: int) -> bool:
-        """True if there may be elements from a byte to another one."""
+        """Return True if there may be elements in a range of bytes."""
         return bool(self._lines[first >> LINE_SHIFT : (end - 1 >> LINE_SHIFT) + 1].any())
 
     def read(self, places: Places, fmt: Format) -> Elements:
-        """The elements at places, literals made elements. Pieces of several are none of them, but a hash."""
+        """Return the elements at places, also of literals; a number composed of parts of others is a hash."""
         run = _Run.of(places, fmt.bits // 8)
         if not places.size or not self._touched(run.first, run.end):
             return run.spread(self.field.of_patterns(self._patterns(run), fmt))
@@ -117,16 +117,16 @@ class FieldMemory:
         return run.spread(found)
 
     def _torn(self, run: _Run, first: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
-        """True where the bytes of a number do not belong together."""
+        """Return True where the bytes of a number come from different numbers."""
         torn = np.zeros(first.shape, np.bool_)
         for byte in range(1, run.size):
             torn |= self._elements[0, run.at(byte)] != _mark(first, byte, run.size)
         if torn.any():
-            torn &= ~np.isnan(first)  # of NaN nothing is known anyway
+            torn &= ~np.isnan(first)  # NaN is an unknown element anyway
         return torn
 
     def patterns(self, places: Places, fmt: Format) -> npt.NDArray[np.int64]:
-        """The bits of literals, unsigned."""
+        """Return the bits of literals, unsigned."""
         run = _Run.of(places, fmt.bits // 8)
         return run.spread(self._patterns(run))
 
@@ -137,7 +137,7 @@ class FieldMemory:
         return words
 
     def write(self, places: Places, size: int, elements: Elements) -> None:
-        """Put elements at places, numbers of ``size`` bytes."""
+        """Store elements at places, for numbers of ``size`` bytes."""
         if not places.size:
             return
         run = _Run.of(places, size)
@@ -145,7 +145,7 @@ class FieldMemory:
         stored = np.add(elements, _SHIFT, dtype=np.float32, casting="same_kind")
         if run.order is None:
             at, flat = run, stored.reshape(stored.shape[0], -1)
-        else:  # some places of the run may stay as they are
+        else:  # some places of the run may be unchanged
             at, flat = _Run(run.first, run.end, size, places.ravel()), stored.reshape(stored.shape[0], -1)
         self._elements[:, at.at()] = flat
         if self.writer:
@@ -169,7 +169,7 @@ class FieldMemory:
                 self._elements[0, places + byte] = 0.0
 
     def taken(self, places: Places, size: int) -> npt.NDArray[np.float32] | None:
-        """The rows [rows, blocks, size] beside blocks of ``size`` bytes; None where all are literals."""
+        """Return elements and marks [rows, blocks, size] of blocks of bytes; None if all are literals."""
         if not places.size or not self._touched(int(places.min()), int(places.max()) + size):
             return None
         blocks = self._blocks(places, size)
@@ -179,11 +179,11 @@ class FieldMemory:
 
     @property
     def _moved(self) -> npt.NDArray[np.float32]:
-        """The rows that move with bytes: elements and marks."""
+        """Return the rows that move with bytes: elements and marks."""
         return self._rows if self.writer else self._elements
 
     def _blocks(self, places: Places, size: int) -> npt.NDArray[np.float32] | None:
-        """A view [rows, blocks, size] of evenly spaced blocks; None for others."""
+        """Return a view [rows, blocks, size] of evenly spaced blocks; None for others."""
         rows, flat = self._moved, places.ravel()
         step = _step(flat, size)
         if step is None or int(flat[0]) < 0 or int(flat[-1]) + size > rows.shape[1]:
@@ -192,11 +192,11 @@ class FieldMemory:
         return as_strided(rows[:, int(flat[0]) :], (rows.shape[0], flat.size, size), strides)
 
     def writers(self, places: Places) -> npt.NDArray[np.int64]:
-        """The numbers of the instructions that have computed numbers; 0 for literals and inputs."""
+        """Return, for each number, the instruction that has computed it; 0 for literals and inputs."""
         return np.asarray(self._rows[-1, places], np.int64)
 
     def put(self, places: Places, size: int, taken: npt.NDArray[np.float32] | None) -> None:
-        """Put what was taken beside other bytes."""
+        """Store the rows from ``taken`` for other bytes."""
         if taken is None:
             self._clear_blocks(places, size)
             return
@@ -221,15 +221,15 @@ class FieldMemory:
 
 
 def _step(flat: Places, size: int) -> int | None:
-    """The distance of blocks of ``size`` bytes that ascend evenly; None where others do, or overlap."""
+    """Return the distance of evenly ascending blocks of ``size`` bytes; None if uneven or overlapping."""
     step = int(flat[1] - flat[0]) if flat.size > 1 else size
     return step if step >= size and bool((np.diff(flat) == step).all()) else None
 
 
 def _mark(first: npt.NDArray[np.float32], byte: int, size: int) -> npt.NDArray[np.float32]:
-    """The mark at a later byte of a number, from the stored first residue; 0 for a literal.
+    """Compute the mark at a later byte of a number, from the stored first residue; 0 for a literal.
 
-    It depends on the size of the number, so that a half of one is no number of its own.
+    It depends on the size of the number, so that half of a number is not taken for a whole one.
     """
     sign, more = _MARKS[size][byte - 1]
     if not more:  # the mark of a literal is a zero, too

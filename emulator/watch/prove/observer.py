@@ -1,4 +1,4 @@
-"""Executes a run once more in the field, instruction by instruction."""
+"""Executes a run in the field, instruction by instruction."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RULES: dict[type, Callable[[FieldStep], None]] = {
     **transfers.RULES,
 }
 _READS_ONLY = (CountBits, CountNonZero, Extreme)
-"""Meanings whose results the core reads: they are those of the real numbers."""
+"""Meanings whose results the core reads; they stay the results of the real numbers."""
 _HOOK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -46,7 +46,7 @@ class FieldRun(Observer):
         self.ddr = FieldMemory(ddr, field)
         self.scratchpads = [FieldMemory(tile.spm.data, field) for tile in tiles]
         self.not_followed: Counter[str] = Counter()
-        """What was executed in real numbers alone, with how often."""
+        """Instructions that were executed in real numbers only, with their counts."""
         self.issued: list[tuple[int, int, str]] = []
         """Tile, address and name of every instruction that was executed, if results are kept."""
         self._keeps = False
@@ -79,7 +79,7 @@ class FieldRun(Observer):
         return 0
 
     def _accessed(self, what: int, address: int) -> int:
-        """The core of a tile is about to load or store."""
+        """Handle a load or store that the core of a tile is about to execute."""
         if self._failure is None:
             try:
                 if not self._cores[address].follow(what):
@@ -112,7 +112,7 @@ class FieldRun(Observer):
         self._keep(step)
 
     def _unknown(self, step: FieldStep, record: Instruction, reason: str) -> None:
-        """The results of an instruction that is not followed are those of the real numbers."""
+        """Keep the results of the real numbers for an instruction without a rule."""
         self.not_followed[f"{record.mnemonic}: {reason}"] += 1
         for operand in record.operands:
             if operand.role in ("write", "update"):
@@ -128,7 +128,7 @@ class FieldRun(Observer):
             self._results.append((len(self.issued), np.unique(self.field.keys(step.written))))
 
     def results(self) -> Results:
-        """Everything that instructions have computed, if it was kept."""
+        """Return all results of instructions, if they were kept."""
         return Results(self._results)
 
     def copy_done(self, tile: Tile, copy: Copy, error: bool) -> None:
@@ -151,7 +151,7 @@ def _word(entry: int, at: int) -> int:
 
 
 def _blocks(pieces: Pieces, side: Side) -> Places:
-    """The first bytes of the pieces of a side."""
+    """Return the first bytes of the pieces of a side."""
     inner, middle, outer = (
         np.arange(trips) * stride for trips, stride in zip(pieces.trips, side.strides, strict=True)
     )

@@ -1,4 +1,4 @@
-"""What the instructions of a run have computed, by the keys of the elements (``PrimeField.keys``)."""
+"""The results of a run's instructions, by the keys of the elements (``PrimeField.keys``)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Results:
         self._numbers = numbers.astype(np.int64)[first]
 
     def numbers(self, keys: Words) -> Numbers:
-        """The number of the instruction that first computed each element; 0: none has."""
+        """Return the number of the instruction that first computed each element; 0 if none has."""
         if not self._keys.size:
             return np.zeros(keys.shape, np.int64)
         at = np.minimum(self._keys.searchsorted(keys), self._keys.size - 1)
         return np.where(self._keys[at] == keys, self._numbers[at], 0)
 
     def have(self, keys: Words) -> npt.NDArray[np.bool_]:
-        """Whether an instruction has computed each element."""
+        """Return True for elements that an instruction has computed."""
         return self.numbers(keys) > 0

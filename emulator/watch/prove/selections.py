@@ -17,7 +17,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 def is_plain(step: FieldStep) -> bool:
-    """True if an instruction multiplies bytes, and its results are the sums as bytes."""
+    """Return True if an instruction multiplies bytes, and its results are the sums as bytes."""
     v = step.values
     steps = ("q1", "q0", "scale_en", "bias_en", "relu", "inpsum_en", "zp_a", "zp_b", "zp_out")
     bytes_ = step.form is Format.INT8 and v["out_format"] == Format.INT8
@@ -25,7 +25,7 @@ def is_plain(step: FieldStep) -> bool:
 
 
 def selected(weights: Numbers) -> Numbers | None:
-    """For each column of [..., k, n] the row that has a 1, or -1; None where there are other numbers."""
+    """Return, for each column of [..., k, n], the row with a 1, or -1; None if there are other numbers."""
     ones, others = (weights == 1).sum(-2), (weights > 1).sum()
     if others or (ones > 1).any():
         return None
@@ -41,7 +41,7 @@ def put(step: FieldStep, targets: Places, sources: Places, chosen: npt.NDArray[n
 
 
 def product(step: FieldStep, a: Places, b: Places, out: Places) -> bool:
-    """A product [batch, m, k] by [batch, k, n], if one of them is a literal that selects; whether it was."""
+    """Execute a product [batch, m, k] by [batch, k, n] if one is a selecting literal; else return False."""
     if not is_plain(step):
         return False
     if step.literal(b):
@@ -64,13 +64,13 @@ def product(step: FieldStep, a: Places, b: Places, out: Places) -> bool:
 
 
 def _batches(a: Places, b: Places) -> tuple[Places, Places]:
-    """Both with as many batches."""
+    """Broadcast both to the same number of batches."""
     count = max(a.shape[0], b.shape[0])
     return np.broadcast_to(a, (count, *a.shape[1:])), np.broadcast_to(b, (count, *b.shape[1:]))
 
 
 def depthwise(step: FieldStep, taps: Places, weights: Places, out: Places) -> bool:
-    """A convolution of each channel: ``taps`` [taps, n, h, w, c], -1 outside; ``weights`` [taps, c]."""
+    """Execute a convolution per channel: ``taps`` [taps, n, h, w, c], -1 outside; ``weights`` [taps, c]."""
     if not is_plain(step) or not step.literal(weights):
         return False
     rows = selected(step.spm.patterns(weights, Format.INT8))
@@ -83,7 +83,7 @@ def depthwise(step: FieldStep, taps: Places, weights: Places, out: Places) -> bo
 
 
 def windows(step: FieldStep, taps: Places, weights: Places, out: Places) -> bool:
-    """A convolution over all channels: ``taps`` as above; ``weights`` [taps * maps, c]."""
+    """Execute a convolution over all channels: ``taps`` as above; ``weights`` [taps * maps, c]."""
     if not is_plain(step) or not step.literal(weights):
         return False
     maps, channels = out.shape[3], taps.shape[4]

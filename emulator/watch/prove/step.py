@@ -21,7 +21,7 @@ Shape = tuple[int, int, int, int]
 
 
 class NotFollowed(Exception):
-    """Raised for an instruction without a meaning in the field; the text says what it does."""
+    """Raised for an instruction without a meaning in the field; the text names its function."""
 
 
 @dataclass
@@ -35,9 +35,9 @@ class FieldStep:
     ddr: FieldMemory
     field: PrimeField
     written: Elements | None = None
-    """What it has computed; None where it computes nothing or literals."""
+    """Its results; None if it computes nothing or literals."""
     computed: tuple[Places, Elements, Format] | None = None
-    """Where its results will be, what they mean, and their format, if its operands are literals alone."""
+    """Places, elements and format of its results, if all of its operands are literals."""
 
     @property
     def meaning(self) -> Any:
@@ -61,17 +61,17 @@ class FieldStep:
         return n, h, w, c
 
     def vector(self, name: str, count: int, size: int | None = None) -> Places:
-        """The places of consecutive elements."""
+        """Return the places of consecutive elements."""
         return self.values[name] + np.arange(count) * (self.size if size is None else size)
 
     def tensor(self, name: str, shape: Shape, fmt: Format | None = None) -> Places:
-        """The places of an aligned NHWC tensor, in its shape."""
+        """Return the places of an aligned NHWC tensor, in its shape."""
         n, h, w, c = shape
         bits = (self.form if fmt is None else fmt).bits
         return (self.values[name] + aligned(n, h * w, c, bits)).reshape(shape)
 
     def scalar(self, name: str) -> Elements:
-        """The number that an instruction holds [residues, 1]."""
+        """Return an immediate number as an element [residues, 1]."""
         pattern = np.array([self.values[name] & (1 << self.form.bits) - 1])
         return self.field.of_scalars(stored_numbers(pattern, self.form), self.form)
 

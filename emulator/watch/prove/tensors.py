@@ -23,7 +23,7 @@ def _fold_name(step: FieldStep) -> str:
 
 
 def folded(field: PrimeField, name: str, x: Elements, axes: tuple[int, ...], count: int) -> Elements:
-    """A fold over axes, which stay with extent 1; a mean divides by ``count``."""
+    """Fold over axes, which stay with extent 1; a mean divides by ``count``."""
     if name in ("sum", "avg"):
         total = field.sum(x, axes)
         if name == "sum":
@@ -55,7 +55,7 @@ def _reduced(shape: tuple[int, int, int, int], axes: tuple[int, ...]) -> tuple[i
 
 
 def clear(step: FieldStep, name: str) -> None:
-    """Let the whole extent of a result be literals."""
+    """Make the whole extent of a result literals."""
     extent = step.instruction.operand(name).extent
     assert extent is not None
     arguments = argument_values(step.instruction, extent.arguments, list(step.values.values()))
@@ -90,7 +90,7 @@ def pool(step: FieldStep) -> None:
 
 
 def _tap(x: Elements, rows: Places, columns: Places, outside: float) -> Elements:
-    """An image at rows and columns, which may be outside."""
+    """Return an image at rows and columns, which may be outside."""
     inside_rows = (rows >= 0) & (rows < x.shape[2])
     inside_columns = (columns >= 0) & (columns < x.shape[3])
     found = x[:, :, np.clip(rows, 0, x.shape[2] - 1)][:, :, :, np.clip(columns, 0, x.shape[3] - 1)]

@@ -14,7 +14,7 @@ from .step import FieldStep, NotFollowed
 
 
 def nest(values: Mapping[str, int], prefix: str, base: int, bits: int = 8) -> Places:
-    """The first bytes of the blocks of a loop nest, level 0 innermost; ``bits``: the unit of strides."""
+    """Return the first bytes of the blocks of a loop nest, level 0 innermost; ``bits``: unit of strides."""
     trips = [np.arange(values[f"{prefix}iter{level}"]) for level in range(3)]
     strides = [values[f"{prefix}stride{level}"] * bits // 8 for level in range(3)]
     inner = trips[0] * strides[0]

@@ -20,7 +20,7 @@ Binary = Callable[[PrimeField, Elements, Elements], Elements]
 
 
 def _constant(field: PrimeField, value: float, like: Elements) -> Elements:
-    """A number that broadcasts to elements."""
+    """Return a number in a shape that broadcasts to elements."""
     return field.of_scalars(np.asarray(value), Format.FP32).reshape(-1, *(1,) * (like.ndim - 1))
 
 
@@ -51,7 +51,7 @@ _UNARY: dict[str, Unary] = {
     "satrelu": _saturated,
     "leakyrelu": _leaky,
 }
-"""Functions with an algebra; any other one is hashed by its name."""
+"""Functions with algebraic laws; any other one is a hash that depends on its name."""
 _BINARY: dict[str, Binary] = {
     "max": PrimeField.larger,
     "min": lambda field, a, b: field.larger(a, b, -1),
@@ -63,7 +63,7 @@ _BINARY: dict[str, Binary] = {
 
 
 def applied(field: PrimeField, name: str, *operands: Elements) -> Elements:
-    """A function of a record by its name: ``add``, ``exp``, ``tanh``."""
+    """Apply a function of a record by its name: ``add``, ``exp``, ``tanh``."""
     if len(operands) == 2:
         return _BINARY[name](field, *operands)
     (x,) = operands
@@ -71,7 +71,7 @@ def applied(field: PrimeField, name: str, *operands: Elements) -> Elements:
 
 
 def _second(step: FieldStep, form: Form, count: int) -> Places:
-    """The places of the second operand."""
+    """Return the places of the second operand."""
     at, values = np.arange(count), step.values
     if form is Form.VUV:
         at = at % values["unit"]
@@ -81,7 +81,7 @@ def _second(step: FieldStep, form: Form, count: int) -> Places:
 
 
 def _operands(step: FieldStep, form: Form, count: int, literals: bool = False) -> list[Elements] | None:
-    """The operands as elements; None if they are literals alone and no ``literals`` are asked for."""
+    """Return the operands as elements; None if all are literals, unless ``literals`` is set."""
     places = [step.vector("src0", count)]
     if form not in (Form.V, Form.VS):
         places.append(_second(step, form, count))
@@ -96,7 +96,7 @@ def _count(step: FieldStep, form: Form) -> int:
 
 
 def elementwise(step: FieldStep) -> None:
-    """Functions of literals give literals where those are exact: 0 + 1, but not the sigmoid of 0."""
+    """Execute a function; literals give literals if the result is exact: 0 + 1, but not the sigmoid of 0."""
     form = step.meaning.form
     count = _count(step, form)
     result, name = step.vector("dst", count), step.instruction.mnemonic.split(".")[1]
@@ -111,7 +111,7 @@ def elementwise(step: FieldStep) -> None:
 
 
 def settle(step: FieldStep) -> None:
-    """Let results of literals be elements where the executed instruction has stored other numbers."""
+    """Make results of literals elements where the executed instruction has stored other numbers."""
     assert step.computed is not None
     places, elements, fmt = step.computed
     field, real = step.field, step.read(places, fmt)
@@ -122,7 +122,7 @@ def settle(step: FieldStep) -> None:
 
 
 def relation(step: FieldStep) -> None:
-    """1 or 0 by the keyed order."""
+    """Execute a relation: 1 or 0 by the keyed order."""
     form = step.meaning.form
     count = _count(step, form)
     operands = _operands(step, form, count)
@@ -150,7 +150,7 @@ _LOGIC: dict[str, Callable[..., npt.NDArray[np.bool_]]] = {
 
 
 def holds(field: PrimeField, name: str, operands: list[Elements]) -> Elements:
-    """A relation of elements, or of their truth: 1 or 0."""
+    """Evaluate a relation of elements, or of their truth, to 1 or 0."""
     if name in RELATIONS:
         return field.holds(name, *operands)
     if name not in _LOGIC:
@@ -159,7 +159,7 @@ def holds(field: PrimeField, name: str, operands: list[Elements]) -> Elements:
 
 
 def convert(step: FieldStep) -> None:
-    """Conversion between float formats changes nothing.
+    """Execute a conversion; between float formats it changes nothing.
 
     Rounding to integers is a hash that keeps integers.
     """

@@ -20,7 +20,7 @@ from emulator.watch.bins import Ints
 from emulator.watch.phase_graph import PhaseBox, phase_graph
 
 CONSTANTS, INPUTS, OUTPUTS, NOTHING = -1, -2, -3, -4
-"""What stands for a node: the data of the image, inputs and outputs of the run, bytes that nobody wrote."""
+"""Pseudo-nodes: the data of the image, inputs and outputs of the run, unwritten bytes."""
 _BLOCKS = 1 << 20
 _LEAST_SHIFT = 6
 Range = tuple[int, int]
@@ -102,7 +102,7 @@ def drawn(texts: Mapping[str, Any]) -> str:
 
 
 def _ranges(image: Image, kind: str) -> list[Range]:
-    """Where the buffers of a kind are."""
+    """Yield the ranges of the buffers of a kind."""
     return [_range(image, buffer) for buffer in image.buffers if buffer.kind == kind]
 
 

@@ -31,7 +31,7 @@ def losses(found: Report) -> list[dict[str, Any]]:
 
 
 def changes(before: Report, found: Report) -> list[dict[str, Any]]:
-    """The tables of ``--against``, each figure as four texts after its name."""
+    """Return the tables of ``--against``, each figure as four texts after its name."""
     return [
         {
             "title": table.title,

@@ -1,4 +1,4 @@
-"""Two runs side by side: the figures of ``--stats`` that differ, and by how much."""
+"""Compares two runs: the figures of ``--stats`` that differ, and their differences."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def _row(name: str, cells: Sequence[str]) -> str:
 
 
 def fit(text: str, width: int) -> str:
-    """A text in a column of a width; one that is longer loses its end."""
+    """Fit a text to the width of a column; a longer one is truncated."""
     return f"{text:<{width}}" if len(text) < width else f"{text[: width - 4]}... "
 
 

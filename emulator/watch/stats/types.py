@@ -41,7 +41,7 @@ class CyclesRange(_Record, frozen=True):
 
 
 class Resource(_Record, frozen=True):
-    """The least time in which a resource can do its part; ``figures``: keys of the peaks that say so."""
+    """The least time for the work of a resource; ``figures``: keys of the peaks that determine it."""
 
     name: ResourceName
     cycles: Cycles

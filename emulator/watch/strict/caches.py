@@ -59,7 +59,7 @@ from .access import access_at, found, happened, vector_of, widen, writer_of
 from .order import tick
 
 ANYWHERE = 2
-"""The bytes of a load are seen, and bytes of the same past are in any other line, too."""
+"""The bytes of a load are seen, and so are bytes with the same history in any other line."""
 
 
 def line_at(context: int, line: int) -> int:
@@ -94,10 +94,10 @@ def is_cleaned(context: int, line: int, owner: int) -> bool:
 
 
 def check_held(context: int, shadow: int, first: int, count: int) -> None:
-    """Find bytes of DDR that a core's cache may hold back from the access at hand.
+    """Find bytes of DDR that a core's cache may hold back from the current access.
 
-    A read that nothing orders is a race, and found as such. A write meets others to the same line. What the
-    host reads at the end is left out: nothing is known of the caches then.
+    An unordered read is a race, and found as such. A write conflicts with others to the same line. Reads of
+    the host at the end are omitted, because the state of the caches is not known then.
     """
     begin, end = first, first + count
     if get(access_at(context, get(context, NUMBER)), A_WHAT) == EXIT:
@@ -176,7 +176,7 @@ def sees(context: int, writer: int, at: int) -> int:
 
 
 def check_stale(context: int, shadow: int, first: int, count: int) -> int:
-    """Find bytes that the cache may have as they were before the access at hand; the least of ``sees``.
+    """Find outdated bytes in the cache for the current access; return the least of ``sees``.
 
     A load meets its own bytes, a store those of the whole line, because the cache will write all of it.
     """

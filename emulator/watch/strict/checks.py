@@ -128,7 +128,7 @@ def replaces(tile: int, queue: int, entry: int) -> bool:
 
 
 def check_kind(tile_state: int, queue: int, entry: int) -> None:
-    """Record a command that programs for a card do without."""
+    """Record a command that programs for a card avoid."""
     tile, record = get(tile_state, state.SANITIZER), get(queue, entry + queues.E_RECORD)
     if get(get(tile, T_FACTS) + 8 * _FACTS * record, _SHUNNED) != 0:
         put(get(tile, T_CONTEXT), SPACE, get(tile, T_TILE))

@@ -1,4 +1,4 @@
-"""Outputs that a tile leaves unfinished: it exits, and its engines may still be writing them.
+"""Finds outputs that may be unfinished, because a tile exits while its engines still write them.
 
 The end of a program waits for no engine (docs/isa.md, Tiles and numbers, proposed). The host reads the
 outputs when all tiles have exited: this counts as an access of each core, after its last instruction.

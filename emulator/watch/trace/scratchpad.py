@@ -33,7 +33,7 @@ class ScratchpadUse:
         self._maps: list[Bits | None] = [None] * tiles
 
     def add(self, batch: Batch) -> None:
-        """Note the ranges of slices."""
+        """Record the ranges of slices."""
         slices = batch.slices
         row, first, size, written, tile = spm_accesses(slices, batch.ranges)
         if not len(row):

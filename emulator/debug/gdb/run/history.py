@@ -27,7 +27,7 @@ _SPACING = 1.0
 _SHARE = 30
 """Least time between two keyframes, in units of the time to save one: execution slows by 3 %."""
 _NEAR, _NEAR_SHARE = 0.2, 3
-"""These two limits while a stretch is repeated: the next step back will begin nearby."""
+"""These two limits while a part of the history is repeated, near which the next step back will begin."""
 
 
 class Position(NamedTuple):

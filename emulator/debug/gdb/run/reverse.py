@@ -148,9 +148,9 @@ class ReverseExecution:
         return found, stopped
 
     def _repeat(self, start: HistoryPlace, end: HistoryPlace, most: Mapping[int, int]) -> None:
-        """Execute again the stretch between two places.
+        """Execute the history between two places again.
 
-        It ends earlier where a tile has executed as many instructions as ``most`` says.
+        It ends earlier when a tile has executed ``most`` instructions.
         """
 
         def look(stop: Stop | None) -> bool:

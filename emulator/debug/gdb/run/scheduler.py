@@ -145,8 +145,8 @@ class DebugScheduler:
     ) -> bool:
         """Repeat the history up to ``end``; return True if it ended earlier.
 
-        It ends earlier when a tile has executed as many instructions as ``most`` says, or when ``look``,
-        which is called after each part with the stop there, returns True.
+        It ends earlier when a tile has executed ``most`` instructions, or when ``look``, which is called
+        after each part with the stop there, returns True.
         """
         self._bound, self._most = end, dict(most)
         last: Stop | None = None

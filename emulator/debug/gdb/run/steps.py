@@ -56,7 +56,7 @@ class Steps:
         """For each tile: address of the ebreak it has stopped at, which is not executed again."""
 
     def position(self) -> Position:
-        """Return how far the chip has come."""
+        """Return the chip's position."""
         tiles = self.system.tiles
         trapped = sum(int(tile.words[state.TRAPPED]) == tile.retired + 1 for tile in tiles)
         pending = sum(tile.pending() for tile in tiles)

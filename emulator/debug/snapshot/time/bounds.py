@@ -1,4 +1,4 @@
-"""The numbers that simulated time in a saved state can have, because a run can reach them."""
+"""Checks that the numbers of simulated time in a saved state can result from a run."""
 
 from __future__ import annotations
 

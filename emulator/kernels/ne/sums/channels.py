@@ -1,4 +1,4 @@
-"""Products of each channel for itself: the arithmetic of depthwise convolution."""
+"""Products within each channel: the arithmetic of depthwise convolution."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .integers import fill_zeros, make_integer
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """Arithmetic with one step in a word, and what depthwise convolution needs besides."""
+    """Arithmetic with one step in a word, with additional functions for depthwise convolution."""
 
     arithmetic: MatrixArithmetic
     block: int
@@ -27,7 +27,7 @@ class Channels:
     taps: Callable[[int, int, int, int, int, int, int, int], int]
     """The primitive ``taps_f32`` or ``taps_i32``."""
     weights: Rows
-    """The numbers of the weights."""
+    """Make words of the weights."""
     begin: Callable[[int, int, int, int, int], None]
     """(row, width, valid, channel, problem): start values of the columns."""
 
@@ -37,7 +37,7 @@ def make_channels(fmt: Format, post: bool) -> Channels:
     if fmt is not Format.INT8:
         arithmetic = make_float(fmt, post)
         return Channels(arithmetic, BLOCK, taps_f32, arithmetic.rows, _nothing)
-    # The start values in words are those of the 16-bit way, whose numbers are less their zero points too.
+    # Start values are those of the 16-bit halves, whose numbers are also less their zero points.
     arithmetic = replace(make_integer(vnni=False), grain=1, rows=_less_zero, fill=fill_zeros)
     return Channels(arithmetic, INT8_BLOCK, taps_i32, _integers, _bias)
 

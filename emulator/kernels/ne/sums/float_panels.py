@@ -19,20 +19,20 @@ from emulator.native.target import has_feature
 from tx8isa.numbers.formats import Format
 
 HARDWARE_FP16 = has_feature("f16c")
-"""Whether an instruction widens FP16."""
+"""True if the processor has an instruction that widens FP16."""
 
 Turn = Callable[[int, int, int, int, int, int, int], None]
-"""(source, stored lanes, target, panel width, rows, lanes, spare): rows of stored numbers become columns."""
+"""(source, stored lanes, target, panel width, rows, lanes, spare): transpose rows of stored numbers."""
 
 _TRANSPOSITIONS = {
     Format.BF16: transpose_16x16_bf16,
     **({Format.FP16: transpose_16x16_fp16} if HARDWARE_FP16 else {}),
 }
-"""What transposes a block of stored numbers and makes them binary32, by format."""
+"""The primitives that transpose a block of stored numbers and widen it to binary32, by format."""
 
 
 def make_direct_panel(fmt: Format) -> Panel:
-    """Panel ``p`` of an aligned [K, N] matrix: the order is right already, narrow rows are padded."""
+    """Make panel ``p`` of an aligned [K, N] matrix, which has the right order; narrow rows are padded."""
     part = make_part(fmt)
 
     def panel(source: int, target: int, p: int, problem: int) -> None:
@@ -42,7 +42,7 @@ def make_direct_panel(fmt: Format) -> Panel:
 
 
 def make_part(fmt: Format) -> Part:
-    """Some rows of panel ``p`` of an aligned [K, N] matrix."""
+    """Make some rows of panel ``p`` of an aligned [K, N] matrix."""
     widen, size = make_widen(fmt), fmt.bits // 8
 
     def part(source: int, target: int, p: int, first: int, rows: int, problem: int) -> None:
@@ -59,7 +59,7 @@ def make_part(fmt: Format) -> Part:
 
 
 def make_transposed_panel(fmt: Format) -> Panel:
-    """Panel ``p`` of aligned weights [TAPS * N, K]: rows tap, then k; columns n. One tap: a matrix [N, K]."""
+    """Make panel ``p`` of aligned weights [TAPS * N, K], or a matrix [N, K]: rows tap, then k; columns n."""
     plane_of = _make_plane(fmt)
 
     def panel(source: int, target: int, p: int, problem: int) -> None:
@@ -72,7 +72,7 @@ def make_transposed_panel(fmt: Format) -> Panel:
 
 
 def make_transposed_part(fmt: Format) -> Part:
-    """The rows of one plane of k of panel ``p`` of an aligned matrix [N, K]."""
+    """Make the rows of one plane of k of panel ``p`` of an aligned matrix [N, K]."""
     plane_of = _make_plane(fmt)
 
     def part(source: int, target: int, p: int, first: int, rows: int, problem: int) -> None:
@@ -82,7 +82,7 @@ def make_transposed_part(fmt: Format) -> Part:
 
 
 def half_part(source: int, target: int, p: int, first: int, rows: int, problem: int) -> None:
-    """A whole plane of k of a whole panel ``p`` of an aligned matrix [N, K] of 16-bit numbers, transposed."""
+    """Transpose a whole plane of k of a whole panel ``p`` of an aligned matrix [N, K] of 16-bit numbers."""
     of = source + 2 * BLOCK * (first // BLOCK * get(problem, word.N) + p * BLOCK)
     for i in range(0, BLOCK, 16):
         for j in range(0, BLOCK, 16):
@@ -90,10 +90,10 @@ def half_part(source: int, target: int, p: int, first: int, rows: int, problem: 
 
 
 def _make_plane(fmt: Format) -> Callable[[int, int, int, int, int, int], None]:
-    """(source, target, p, q, tap, problem): plane ``q`` of a tap's weights [N, K], transposed.
+    """(source, target, p, q, tap, problem): transpose plane ``q`` of a tap's weights [N, K].
 
-    A transposition may write up to 15 rows too many: they belong to what is written after it, or to the
-    slack at the end.
+    A transposition may write up to 15 rows too many, into rows that are written later or the slack at the
+    end.
     """
     turn, size = _make_turn(fmt), fmt.bits // 8
 
@@ -108,7 +108,7 @@ def _make_plane(fmt: Format) -> Callable[[int, int, int, int, int, int], None]:
 
 
 def _make_turn(fmt: Format) -> Turn:
-    """Whole blocks of numbers of 16 bits become binary32 while they are transposed."""
+    """Transpose whole blocks of 16-bit numbers and widen them to binary32."""
     slowly, transpose = _make_turn_of_wide(fmt), _TRANSPOSITIONS.get(fmt)
     if transpose is None:
         return slowly
@@ -126,7 +126,7 @@ def _make_turn(fmt: Format) -> Turn:
 
 
 def _make_turn_of_wide(fmt: Format) -> Turn:
-    """Numbers are widened first, into a place where all that a transposition reads may be read."""
+    """Widen numbers first, into memory with slack for the reads of a transposition, then transpose."""
     widen = make_widen(fmt)
 
     def turn(source: int, stored: int, target: int, width: int, rows: int, valid: int, spare: int) -> None:

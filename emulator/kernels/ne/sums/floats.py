@@ -39,7 +39,7 @@ LEAKY_SLOPE = 0.01
 
 
 def make_float(fmt: Format, post: bool) -> MatrixArithmetic:
-    """The arithmetic of a format; ``post``: bias, scale and activation take part (proposed)."""
+    """Make the arithmetic of a format; ``post``: bias, scale and activation are applied (proposed)."""
     by_rows = fmt is Format.FP16 and HARDWARE_FP16
     return MatrixArithmetic(
         bits=fmt.bits,
@@ -64,7 +64,7 @@ def make_float(fmt: Format, post: bool) -> MatrixArithmetic:
 
 
 def zeros(target: int, words: int, problem: int) -> None:
-    """+0 outside the image."""
+    """Fill with +0, the value outside the image."""
     clear(target, 4 * words)
 
 
@@ -83,7 +83,7 @@ def _make_columns(fmt: Format) -> Panel:
 
 
 def make_start(post: bool) -> Start:
-    """Start values of a group: +0, or partial sums; ``post`` as in ``make_float``."""
+    """Make the start values of a group: +0, or partial sums; ``post`` as in ``make_float``."""
     formats = (Format.FP16, Format.BF16, Format.TF32, Format.FP32)
     fp16, bf16, tf32, fp32 = (make_widen(fmt) for fmt in formats)
 
@@ -151,9 +151,9 @@ def make_finish(fmt: Format, post: bool) -> Finish:
 
 
 def is_in_place(p: int, problem: int) -> bool:
-    """Whether the sums of panel ``p`` are made where the results belong: binary32 without padding lanes.
+    """Return True if the sums of panel ``p`` are made in the result: binary32 without padding lanes.
 
-    Partial sums of another format that are there would be overwritten before they are read.
+    Partial sums of another format at that place would be overwritten before they are read.
     """
     n, psum_format = get(problem, word.N), get(problem, word.PSUM_FORMAT)
     apart = psum_format == word.NO_PSUM or psum_format == Format.FP32
@@ -163,11 +163,11 @@ def is_in_place(p: int, problem: int) -> bool:
 
 
 def _leave(at: int, rows: int, width: int, valid: int, channel: int, problem: int) -> None:
-    """Bias, scale and activation are ignored (board)."""
+    """Ignore bias, scale and activation (board)."""
 
 
 def process(at: int, rows: int, width: int, valid: int, channel: int, problem: int) -> None:
-    """Bias, scale and activation on a group, one binary32 operation after another (proposed)."""
+    """Apply bias, scale and activation to a group, one binary32 operation after another (proposed)."""
     bias_at, relu = get(problem, word.BIAS), get(problem, word.RELU)
     above_at, below_at = get(problem, word.SCALE_P), get(problem, word.SCALE_N)
     lrelu = get(problem, word.LRELU)

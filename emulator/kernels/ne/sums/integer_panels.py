@@ -19,7 +19,7 @@ FLIP = 0x80808080
 
 
 def make_transposed_panel(vnni: bool) -> Panel:
-    """Panel ``p`` of aligned weights [TAPS * N, K], and the start values of its columns.
+    """Make panel ``p`` of aligned weights [TAPS * N, K], and the start values of its columns.
 
     Rows are tap, then words of k; columns n. Lanes after the last of k are zeros.
     """
@@ -47,14 +47,14 @@ def make_transposed_panel(vnni: bool) -> Panel:
 
 
 def _copy_rows(source: int, target: int, rows: int, pitch: int, valid: int, problem: int) -> None:
-    """Signed bytes as they are, zeros after the last lane that counts."""
+    """Copy signed bytes, with zeros after the last valid lane."""
     copy_bytes(target, source, rows * pitch)
     for r in range(rows):
         clear(target + r * pitch + valid, pitch - valid)
 
 
 def _half_rows(source: int, target: int, rows: int, pitch: int, valid: int, problem: int) -> None:
-    """b - zero_b as 16-bit halves, zeros after the last lane that counts."""
+    """Convert to b - zero_b as 16-bit halves, with zeros after the last valid lane."""
     zero = get(problem, word.ZERO_B)
     row, halves = view_u8(source, rows * pitch), view_u16(target, rows * pitch)
     for i in range(u64(rows * pitch)):
@@ -64,7 +64,7 @@ def _half_rows(source: int, target: int, rows: int, pitch: int, valid: int, prob
 
 
 def make_direct_panel(vnni: bool) -> Panel:
-    """Panel ``p`` of an aligned [K, N] matrix, and the start values of its columns."""
+    """Make panel ``p`` of an aligned [K, N] matrix, and the start values of its columns."""
     grain = 4 if vnni else 2
     interleave, begin = _make_interleave(vnni), _make_begin(vnni)
 
@@ -77,7 +77,7 @@ def make_direct_panel(vnni: bool) -> Panel:
 
 
 def make_columns(vnni: bool) -> Panel:
-    """64 columns of an aligned A [K, M] as words, a row for every word of k."""
+    """Make words of 64 columns of an aligned A [K, M], a row for every word of k."""
     interleave = _make_interleave(vnni)
 
     def columns(source: int, target: int, p: int, problem: int) -> None:
@@ -88,7 +88,7 @@ def make_columns(vnni: bool) -> Panel:
 
 
 def _make_interleave(vnni: bool) -> Callable[[int, int, int, int, int, int, int], None]:
-    """64 columns of a matrix [K, n] as words [K / grain, panel width]; rows after the last hold ``pad``."""
+    """Make words [K / grain, panel width] of 64 columns of a matrix [K, n]; missing rows hold ``pad``."""
     grain = 4 if vnni else 2
     interleave = interleave_bytes if vnni else interleave_halves
 
@@ -116,7 +116,7 @@ def _make_interleave(vnni: bool) -> Callable[[int, int, int, int, int, int, int]
 
 
 def _make_begin(vnni: bool) -> Callable[[int, int, int, int, int], None]:
-    """The row after panel ``p``: bias, and for bytes what the zero points make of the column."""
+    """Make the row after panel ``p``: bias, and for bytes the correction of the column for zero points."""
     multiply = make_multiply(BYTES)
 
     def begin(panel: int, rows: int, terms: int, p: int, problem: int) -> None:

@@ -1,12 +1,12 @@
 """INT8: exact 32-bit sums modulo 2**32, then the chain to INT8 (docs/isa.md, INT8).
 
-A sum is made of (a - zero_a) * (b - zero_b). Two ways give the same integers:
+A sum has the terms (a - zero_a) * (b - zero_b). Two implementations give the same integers:
 
 * bytes, where the processor has AVX-512 VNNI: it multiplies unsigned by signed bytes, so A is stored as
   a' = a + 128, and with z = zero_a + 128 the sum is
   ``sum(a'b) - z sum(b) - zero_b sum(a') + K z zero_b``: the second term and the last are start values of a
   column, the third of a row.
-* halves, everywhere: both numbers less their zero points as 16-bit integers.
+* halves, on every processor: both numbers less their zero points as 16-bit integers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VNNI = has_feature("avx512vnni")
 
 
 def make_integer(vnni: bool = VNNI) -> MatrixArithmetic:
-    """The arithmetic of INT8 by one of its two ways."""
+    """Make the arithmetic of INT8 by one of its two implementations."""
     grain = 4 if vnni else 2
     return MatrixArithmetic(
         bits=8,
@@ -58,7 +58,7 @@ def make_integer(vnni: bool = VNNI) -> MatrixArithmetic:
 
 
 def flipped_rows(source: int, pitch: int, target: int, kept: int, count: int, problem: int) -> None:
-    """a + 128 as unsigned bytes."""
+    """Convert rows to a + 128 as unsigned bytes."""
     size = 4 * kept
     if size == pitch:
         size, count = size * count, 1
@@ -69,7 +69,7 @@ def flipped_rows(source: int, pitch: int, target: int, kept: int, count: int, pr
 
 
 def half_rows(source: int, pitch: int, target: int, kept: int, count: int, problem: int) -> None:
-    """a - zero_a as 16-bit halves."""
+    """Convert rows to a - zero_a as 16-bit halves."""
     zero, size = get(problem, word.ZERO_A), 2 * kept
     if size == pitch:
         size, count = size * count, 1
@@ -92,9 +92,9 @@ def fill_zeros(target: int, words: int, problem: int) -> None:
 
 
 def _make_row_sums(product: Product) -> Multiply:
-    """Sums of a', one vector of equal numbers for each row: products with bytes of ones.
+    """Compute sums of a', one vector of equal numbers for each row, by products with bytes of ones.
 
-    The words start at step ``first``; after the last step there are lanes that do not count.
+    The words start at step ``first``; lanes after the last step are ignored.
     """
 
     def row_sums(
@@ -122,14 +122,14 @@ def _make_row_sums(product: Product) -> Multiply:
 def _no_row_sums(
     group: int, rows: int, lda: int, a: int, ka: int, words: int, first: int, problem: int
 ) -> None:
-    """The zero points are in the numbers."""
+    """Do nothing: the numbers are already less their zero points."""
 
 
 # --- sums ---------------------------------------------------------------------------------------------------
 
 
 def _make_start(vnni: bool) -> Start:
-    """Start values: the column's, less zero_b times the row's, and partial sums (INT32)."""
+    """Make start values: the column's, less zero_b times the row's, and partial sums (INT32)."""
 
     def start(group: int, rows: int, i: int, first: int, p: int, begin: int, problem: int) -> None:
         zero, n = get(problem, word.ZERO_B) if vnni else 0, get(problem, word.N)
@@ -152,7 +152,7 @@ def _make_start(vnni: bool) -> Start:
 
 
 def finish(group: int, rows: int, i: int, first: int, p: int, problem: int) -> None:
-    """A group of sums into the result: as they are (INT32) or through the chain (INT8)."""
+    """Store a group of sums in the result: unchanged (INT32) or through the chain (INT8)."""
     out = result_at(problem, i)
     if get(problem, word.OUT_FORMAT) == Format.INT32:
         _store_sums(group, rows, out, first, p, problem)
@@ -193,7 +193,7 @@ def _store_bytes(group: int, rows: int, out: int, first: int, p: int, problem: i
 def _scaled_rows(
     sums: int, at: int, rows: int, width: int, pitch: int, valid: int, channel: int, problem: int
 ) -> None:
-    """Rows of whole vectors of sums with factors, the first of which is for ``channel``."""
+    """Convert rows of whole vectors of sums by factors; the first factor is for ``channel``."""
     q1, q0 = get(problem, word.Q1), get(problem, word.Q0)
     relu, zero = get(problem, word.RELU), get(problem, word.ZERO_OUT)
     above, below = get(problem, word.SCALE_P) + 2 * channel, get(problem, word.SCALE_N) + 2 * channel
@@ -204,9 +204,9 @@ def _scaled_rows(
 
 
 def _narrow_rows(sums: int, at: int, rows: int, width: int, valid: int, problem: int) -> None:
-    """Rows that are stored without gaps, all at once: a row of few would be slow by itself.
+    """Convert rows that are stored without gaps in one call, because single short rows would be slow.
 
-    They are half as wide as a group's at most, so that after their sums there is room for their results.
+    They are at most half as wide as a group's rows, so that their results fit after their sums.
     """
     if width == valid:
         _chain(sums, at, rows * valid, 0, problem)
@@ -217,7 +217,7 @@ def _narrow_rows(sums: int, at: int, rows: int, width: int, valid: int, problem:
 
 
 def _chain(sums_at: int, target: int, n: int, channel: int, problem: int) -> None:
-    """O32 to O8 for one row."""
+    """Convert O32 to O8 for one row."""
     q1, q0 = get(problem, word.Q1), get(problem, word.Q0)
     relu, zero = get(problem, word.RELU), get(problem, word.ZERO_OUT)
     above_at, below_at = get(problem, word.SCALE_P), get(problem, word.SCALE_N)
