@@ -93,8 +93,7 @@ def _view(kind: Any) -> Any:
 
 
 def _function(parameters: int, accept: Callable[..., Any], generate: Callable[..., Any]) -> Any:
-    """Make an intrinsic; ``accept`` maps Numba's types to a signature or None, ``generate`` makes the
-    body."""
+    """Make an intrinsic; ``accept`` maps Numba's types to a signature or None, ``generate`` is the body."""
 
     def definition(typing: Any, *kinds: Any) -> Any:
         signature = accept(*kinds)
