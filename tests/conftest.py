@@ -56,7 +56,7 @@ def pytest_runtest_teardown() -> None:
     """Free the memories of chips that are in reference cycles.
 
     Each is some ten megabytes and a handful of objects; the interpreter collects garbage by counting objects.
-    What is left is in the caches of modules, millions of objects that later collections need not look at.
+    The remaining objects are in the caches of modules; later collections need not visit these millions.
     """
     global _collect_above
     if resident_bytes() > _collect_above:
@@ -66,5 +66,5 @@ def pytest_runtest_teardown() -> None:
 
 
 def resident_bytes() -> int:
-    """How much of the host's memory this process has."""
+    """Return the host memory of this process in bytes."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()

@@ -98,7 +98,7 @@ def memory_file(name: str) -> int:
 
 
 def map_privately(file: int, begin: int, area: Bytes) -> bool:
-    """Map a file from ``begin`` on into an area of whole pages, copy on write; False when the host refuses."""
+    """Map a file from ``begin`` on into an area of whole pages, copy on write; False on refusal."""
     return _mapped(area, mmap.MAP_PRIVATE, file, begin)
 
 

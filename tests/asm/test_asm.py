@@ -64,7 +64,7 @@ def test_lines_name_the_line_that_asked_for_an_instruction(tmp_path: Path) -> No
 
 
 def test_a_section_that_only_tools_read_moves_no_other() -> None:
-    """It is not loaded, so the sections behind it are where they are without it."""
+    """It is not loaded, so later sections have the same addresses as without it."""
     notes = '.section .notes, "", @progbits\n.word 1\n'
     first, last = "nop\n", '.data\nd: .word 2\n.section .wide, "aw"\nw: .word 3\n'
     alone, beside = asm.assemble(first + last), asm.assemble(first + notes + last)
@@ -253,7 +253,7 @@ def test_rules_wait_for_run_time_when_a_register_is_involved() -> None:
 
 
 def test_the_remembered_verdict_is_of_these_operands() -> None:
-    """The same shape again, with other values: checks are not skipped."""
+    """A second statement of the same shape with other values is checked, too."""
     line = "td.memset.int8 dst={}, value=0, n={}\n"
     good = [(0x2FFFFF, 1), (0, 0x300000), (0x2FFFF0, 16)]
     bad = [(0x2FFFFF, 2), (1, 0x300000), (0x2FFFF1, 16), (0x2FFFF0, 17)]
@@ -374,7 +374,7 @@ def test_a_file_that_includes_itself_is_refused(tmp_path: Path) -> None:
         asm.assemble_file(tmp_path / "a.s")
 
 
-# What it costs
+# Cost
 
 
 @pytest.mark.parametrize("module", ["asm", "tx8isa"])

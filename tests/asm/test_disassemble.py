@@ -54,7 +54,7 @@ def test_every_scalar_example_comes_back(instruction: Scalar) -> None:
 
 
 def random_values(instruction: Instruction, rng: random.Random) -> tuple[list[int], int]:
-    """Legal operand values, or registers where one may stand; the rules between them are not looked at."""
+    """Draw legal operand values, or registers where allowed; rules between operands may be broken."""
     values, registers = [], 0
     for index, operand in enumerate(instruction.operands):
         if operand.words and rng.random() < 0.5 and not operand.switched_by:
@@ -78,7 +78,7 @@ def random_value(operand: Operand, rng: random.Random) -> int:
 
 
 def printed_and_assembled(code: bytes) -> bytes | None:
-    """What the printed instruction gives when it is assembled alone; None when a rule or limit forbids it."""
+    """Assemble the printed instruction alone; None when a rule or limit forbids it."""
     printed = instruction_lines(asm.disassemble(text_section(code, data=True)))[1]
     try:
         return bytes(asm.assemble(printed + "\n").segments[0].data)

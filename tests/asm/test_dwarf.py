@@ -1,4 +1,4 @@
-"""Debug information of an image: what pyelftools, GNU readelf, objdump and gdb read is the line table."""
+"""Debug information of an image: pyelftools, GNU readelf, objdump and gdb read the line table from it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ HELPER = "helper:\n    twice a0\n\n\n\n\n\n    ret\n"
 
 @pytest.fixture
 def program(tmp_path: Path) -> Path:
-    """The folder of PROGRAM, assembled as a user does who stands there."""
+    """The folder of PROGRAM, assembled from there."""
     for name, text in (("prog.s", PROGRAM), ("macros.s", MACROS), ("helper.s", HELPER)):
         (tmp_path / name).write_text(text)
     assemble_in(tmp_path, "prog.s")
@@ -104,7 +104,7 @@ def decoded(file: bytes) -> tuple[Lines, list[tuple[int, int]]]:
 
 
 def tool(name: str, *arguments: object, folder: Path) -> str:
-    """What a program of others prints, having checked that it complains of nothing."""
+    """Run an external tool and return its output; fails on any complaint."""
     found = shutil.which(name)
     if found is None:
         if os.environ.get("CI") == "true":

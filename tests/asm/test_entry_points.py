@@ -1,4 +1,4 @@
-"""Images of several networks: the directive, the note, the image of one of them, and what is refused."""
+"""Images of several networks: the directive, the note, the image of one network, and refusals."""
 
 from __future__ import annotations
 

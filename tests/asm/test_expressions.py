@@ -85,7 +85,7 @@ TREES = st.recursive(
 
 
 def assembled(text: str) -> int:
-    """The value of an expression; what C reads differently is test_readings' concern."""
+    """Evaluate an expression; test_readings tests expressions that C reads differently."""
     section = assemble_text(f"nop\n.dword {text}\n", "p.s", (), {}, None).section
     return int.from_bytes(section.data[4:12], "little")
 
@@ -107,7 +107,7 @@ RANKED = [(rank, op) for rank, ops in enumerate(PRECEDENCE) for op in ops.split(
 def test_precedence_is_that_of_gnu_as(
     one: tuple[int, str], other: tuple[int, str], a: int, b: int, c: int
 ) -> None:
-    """Of two operators the one in a later row binds tighter; those of a row group from the left."""
+    """An operator in a later row binds tighter; operators of one row group from the left."""
     (first, second), ops = (one[0], other[0]), (one[1], other[1])
     left = combine(ops[1], combine(ops[0], Tree(str(a), a), Tree(str(b), b)), Tree(str(c), c))
     right = combine(ops[0], Tree(str(a), a), combine(ops[1], Tree(str(b), b), Tree(str(c), c)))

@@ -37,7 +37,7 @@ def agree(text: str, folder: Path, march: str = "rv64imfd_zicsr_zifencei") -> No
 
 
 def program(seed: int, compressed: bool) -> str:
-    """Many branches whose labels are near the end of their reach, so that one decides about others."""
+    """Many branches whose labels are near the end of their reach, so that lengths affect one another."""
     rng = random.Random(seed)
     size, lines = 3000, [".option rvc"] if compressed else []
     for number in range(size):

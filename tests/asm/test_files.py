@@ -33,7 +33,7 @@ class Expected:
 
 
 def expectations(text: str) -> dict[int, Expected]:
-    """Line number -> what is expected of it; AssertionError for a comment that only looks like one."""
+    """Return expectations by line number; AssertionError for a comment that only resembles one."""
     found: dict[int, Expected] = {}
     for number, line in enumerate(text.split("\n"), 1):
         expected = Expected()

@@ -1,4 +1,4 @@
-"""What GCC writes assembles to the bytes that GNU as and ld make of it, section by section."""
+"""GCC's output assembles to the bytes that GNU as and ld make of it, section by section."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of the grammar that stand beside it as data."""
+"""The stored tables of the grammar's parser."""
 
 from __future__ import annotations
 

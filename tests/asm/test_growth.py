@@ -1,4 +1,4 @@
-"""A short text that would grow without end, and messages that would."""
+"""Short texts that would grow without end are refused, and so are messages that would."""
 
 from __future__ import annotations
 

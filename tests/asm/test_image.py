@@ -46,7 +46,7 @@ from tx8isa.numbers.layouts import Layout
 
 @pytest.fixture
 def gnu(tmp_path: Path) -> Callable[..., str]:
-    """Run a GNU tool on the sample's file: its output, having checked that it complains of nothing."""
+    """Run a GNU tool on the sample's file and return its output; fails on any complaint."""
     path = tmp_path / "prog.bin"
     path.write_bytes(FILE)
 

@@ -71,7 +71,7 @@ def test_files_that_are_no_images(data: bytes, message: str) -> None:
 
 
 def test_an_image_that_lost_its_note_is_no_plain_executable() -> None:
-    """tests/test_image_plain.py has those that are: their physical addresses equal the virtual ones."""
+    """tests/test_image_plain.py has plain executables, whose physical addresses equal the virtual ones."""
     text = image_elf.ElfSection(".text", image_elf.PROGBITS, TEXT, flags=6, address=CORE, size=len(TEXT))
     load = image_elf.Loadable(image_elf.PT_LOAD, 5, 0, len(TEXT), 0)
     with pytest.raises(ImageError) as refused:
@@ -146,7 +146,7 @@ OUTSIDE = [CORE - 1, CORE + 33, 0, 1 << 32, (1 << 64) - 1]
 @pytest.mark.parametrize("address", OUTSIDE, ids=hex)
 @pytest.mark.parametrize("index", [1, 2, 3])
 def test_mapping_symbols_outside_their_section(index: int, address: int) -> None:
-    """What lies between two of them is disassembled, however much that is."""
+    """The bytes between two of them are disassembled, however many there are."""
     image = read_image(with_mapping_symbol(index, 1, address), "prog.bin")
     text = f"a mapping symbol of .text at {address:#x}, expected 0x80000000..0x80000020"
     for use in (lambda: len(image.data_ranges), lambda: asm.disassemble(image)):

@@ -1,4 +1,4 @@
-"""Sections that some chips have in place of .ddr: where they lie, which chip gets which, what is refused."""
+"""Sections that replace .ddr on some chips: their addresses, their chips, and refusals."""
 
 from __future__ import annotations
 

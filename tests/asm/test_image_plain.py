@@ -1,4 +1,4 @@
-"""Executables that other tools made: what is loaded, and what is refused with which words."""
+"""Executables of other tools: loaded segments, and refusals with their messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-""".live and .dead: what they leave in the image, that it comes back from the disassembler, and refusals."""
+""".live and .dead: their records in the image, their disassembly, and refusals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BASE = 0x8000_0000
 
 
 def instructions(text: str) -> list[int]:
-    """The addresses of the instructions, and the one behind the last."""
+    """Return the addresses of the instructions, and the address after the last one."""
     image = asm.assemble(text)
     return [*image.lines, BASE + len(image.segments[0].data)]
 

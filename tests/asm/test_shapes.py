@@ -1,4 +1,4 @@
-"""The directives of sizes that a run decides, in the image and back."""
+"""The directives of dynamic sizes, in the image and disassembled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is allowed and hardly meant: a whole number in decimal where a float's raw bits are taken."""
+"""Warns of a whole decimal number for a float, which means its raw bits: allowed, but hardly intended."""
 
 from __future__ import annotations
 

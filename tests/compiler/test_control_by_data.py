@@ -172,7 +172,7 @@ def test_values_are_in_the_compute_format(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp32"])
 def test_branches_of_single_numbers_have_the_compute_format_too(dtype: str) -> None:
-    """Arithmetic of single numbers is in FP32; what executes other graphs is not arithmetic."""
+    """Arithmetic of single numbers is in FP32, but operators that execute other graphs are not arithmetic."""
     chosen = {
         "then_branch": branch(node("Neg", ["x"], ["z"]), shape=[1]),
         "else_branch": branch(node("Abs", ["x"], ["z"]), shape=[1]),

@@ -36,7 +36,7 @@ def test_a_graph_is_the_same_every_time() -> None:
 
 
 def _with_a_wrong_sum() -> GraphDraw:
-    """Three nodes; the value of the second is not what it computes."""
+    """Three nodes; the declared value of the second one is wrong."""
     draw = GraphDraw(np.random.default_rng(3), "fp32", 20, False)
     x = draw.input(draw.numbers((3, 5)))
     draw.add("Abs", [x], exact=True)

@@ -235,7 +235,7 @@ def in_two_stages(made: Graph, machine: Machine | None = None) -> Program:
 
 
 def test_stages_send_while_they_compute(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The results are those of stages that wait until all is sent, and come earlier.
+    """The results equal those of stages that wait until all is sent, but come earlier.
 
     Nothing is cold: the first execution of the code of both would hide the links.
     """

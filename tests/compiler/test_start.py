@@ -1,4 +1,4 @@
-"""What tx8cc imports: the passes and their libraries only when there is a graph to compile."""
+"""The imports of tx8cc: passes and their libraries only when there is a graph to compile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRAPH = {
 
 
 def loaded_by(*arguments: str) -> tuple[str, set[str]]:
-    """What tx8cc prints in a process of its own, and the modules that it imports."""
+    """Run tx8cc in a new process; return its output and the modules that it imports."""
     program = (
         "import sys\nfrom compiler.cli import main\n"
         "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"

@@ -22,7 +22,7 @@ KINDS: list[tuple[str, CategorisedKind]] = [
 ]
 EXIT = "li a0, 0\nli a7, 93\necall\n"
 SERVED = {"LIMIT", "KERNEL", "SYSTEM", "CONTROL", "FENCE_I", "LOG_FULL"}
-"""Stops of compiled code after which the program goes on, or whose fault Python finds."""
+"""Stops of compiled code after which the program continues, or whose fault Python finds."""
 INTERNAL = {"FLOAT", "TRANSLATED", "HINT", "NEAR_LIMIT"}
 
 PROGRAMS = {

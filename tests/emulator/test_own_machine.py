@@ -1,4 +1,4 @@
-"""An image knows the machine it was made for, and runs on no other."""
+"""An image stores the machine that it was made for, and runs on no other."""
 
 from __future__ import annotations
 

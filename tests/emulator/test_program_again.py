@@ -147,7 +147,7 @@ def test_stores_of_translated_code_leave_nothing_behind() -> None:
 @pytest.mark.parametrize("size", [1, 255, 256, 2048, 2049, 5000, 40 * 2048 - 1])
 @pytest.mark.parametrize("threads", [1, 3])
 def test_what_is_marked_is_reset_and_nothing_else(size: int, threads: int) -> None:
-    """Marks one by one, whole words of them, and none; the bytes behind an area belong to somebody else."""
+    """Single marks, whole words of them, and none; the bytes after an area must not change."""
     rng, areas, expected = np.random.default_rng(size), [], []
     for number in range(5):
         lines = -(-size // 256)
@@ -180,7 +180,7 @@ def test_inputs_of_the_last_run_are_gone() -> None:
 
 
 def counter() -> Program:
-    """y is one more than what the run finds there; SPM counts too."""
+    """y is one more than its earlier contents; SPM counts, too."""
     body = f"""
         bnez s0, 9f
         la t0, y
@@ -354,6 +354,6 @@ for op, wanted in (("abs", abs(x)), ("relu", np.maximum(x, 0)), ("neg", -x), ("s
 
 
 def test_the_first_runs_of_a_process_may_begin_at_the_same_time() -> None:
-    """What a process computes once, and compiled code reads by its address, may be computed twice then."""
+    """Values that a process computes once, and compiled code reads by address, may be computed twice then."""
     ended = subprocess.run([sys.executable, "-c", AT_ONCE], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr

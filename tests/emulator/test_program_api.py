@@ -116,7 +116,7 @@ def test_lists_and_strided_arrays_are_arrays_too() -> None:
 
 
 def test_runs_do_not_see_each_other() -> None:
-    """Memory is in its reset state every time: y counts up from what the run finds there."""
+    """Memory is in its reset state every time: y counts up from its earlier contents."""
     text = ".output y, int32, 1\n.text\n_start: csrr t0, mhartid\n la t1, y\n li t3, 0x200000000\n"
     text += " sub t1, t1, t3\n lw t2, 0(t1)\n addi t2, t2, 1\n sw t2, 0(t1)"
     program = Program(asm.assemble(text + EXIT), ONE)

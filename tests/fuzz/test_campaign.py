@@ -1,4 +1,4 @@
-"""Fuzzing in batches: it goes on where it ended, and what ends a process is saved with the way to it."""
+"""Fuzzing in batches: it resumes where it ended, and saves a finding with the command that repeats it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ print("1.25 s of processor time", file=sys.stderr)
 
 @pytest.fixture
 def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A process that is called as the real one; what it does with example 7 is to be filled in."""
+    """A substitute for the process; the test fills in its behaviour for example 7."""
     path = tmp_path / "child.py"
     path.write_text(CHILD.format("pass"))
     monkeypatch.setattr(fuzz_campaign, "CHILD", path)
@@ -171,7 +171,7 @@ def test_a_page_without_counts_states_none(text: str) -> None:
 def test_what_of_a_network_is_a_finding(
     monkeypatch: pytest.MonkeyPatch, spm_bytes: int, error: type[GraphError] | None
 ) -> None:
-    """Too large for a small scratchpad is none; too large for the chip's, and any other refusal, is one."""
+    """Too large for a small scratchpad is no finding; too large for the chip's, or another refusal, is."""
 
     def refused(*_: object) -> list[str]:
         raise (error or CapacityError)(["node 'n' does not fit"])
@@ -186,7 +186,7 @@ def test_what_of_a_network_is_a_finding(
 
 
 def test_a_pool_that_is_too_large_is_refused_as_such() -> None:
-    """The network of which the campaign found the first refusal."""
+    """The network that the campaign found refused first."""
     assert fuzz_networks.example(Random("networks 153")).startswith(
         "too large: node 'n4' (AveragePool): one row"
     )

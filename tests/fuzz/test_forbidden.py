@@ -1,6 +1,6 @@
-"""What must not reach the chip: refused with its reason in assembly, as bytes, from registers, in the window.
+"""Forbidden instructions are refused with the reason: in assembly, as bytes, from registers, in the window.
 
-Each of these hung or harmed a card, or nobody knows what it does.
+Each of these hung or harmed a card, or its effect is unknown.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ILLEGAL = {Engine.CT: 1 << 8, Engine.NE: 1 << 16, Engine.TDMA: 1 << 40}
 
 @dataclass(frozen=True)
 class Forbidden:
-    """A legal instruction, what is changed of it, the same as text, and the reason that is given."""
+    """A legal instruction, its change, the same as text, and the reason in the message."""
 
     legal: str
     operand: str

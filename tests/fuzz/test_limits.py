@@ -196,7 +196,7 @@ def test_what_is_legal_ends_within_a_minute(text: str) -> None:
 
 
 def shown(text: str, limit: int) -> Iterator[int]:
-    """Sizes of what a program writes, as it is shown; the program is stopped."""
+    """Return the sizes of a program's output as it is shown; the program is stopped."""
     sizes: list[int] = []
     system = System(build(f"_start: {text}", ONE).image, ONE, show=lambda file, data: sizes.append(len(data)))
     with pytest.raises(Fault, match="the limit given"):

@@ -1,4 +1,4 @@
-"""The C examples on the emulated chip, their results against NumPy; and what tx8.h does, call by call."""
+"""The C examples on the emulated chip, their results against NumPy; and tx8.h, call by call."""
 
 from __future__ import annotations
 
@@ -345,7 +345,7 @@ def test_returned_values(tmp_path: Path) -> None:
 @needs_gcc
 @pytest.mark.parametrize("march", MARCHES)
 def test_dte_modes(march: str, tmp_path: Path) -> None:
-    """Tile 0 scatters, broadcasts and shuffles; the receivers write what they got to DDR."""
+    """Tile 0 scatters, broadcasts and shuffles; the receivers write the received data to DDR."""
     head = "uint8_t seen[16][1024];"
     body = (
         "uint8_t *const m = tx8_spm(0x4000);"

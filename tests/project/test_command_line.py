@@ -1,4 +1,4 @@
-"""What the command lines share: names of any kind, messages of one line, standard output, Ctrl-C."""
+"""Common behaviour of the command lines: names of any kind, messages of one line, standard output, Ctrl-C."""
 
 from __future__ import annotations
 

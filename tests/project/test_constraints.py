@@ -1,4 +1,4 @@
-"""constraints.txt and the Dockerfile agree with pyproject.toml and with what the README says."""
+"""constraints.txt and the Dockerfile agree with pyproject.toml and with the README."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ def installed(name: str) -> str | None:
 
 
 def test_what_libraries_need_has_its_version(script: ModuleType) -> None:
-    """What those libraries ask of one another of which this environment has the listed version."""
+    """The requirements of the libraries that are installed here in their listed versions are met."""
     needed = {canonicalize_name(n.name) for name in as_listed() for n in script.needed(Requirement(name))}
     assert sorted(needed - set(listed())) == [], "run make constraints"
 
 
 def test_nothing_is_listed_that_nobody_needs(script: ModuleType) -> None:
-    """Markers are left aside: another Python may need what this one does not."""
+    """Markers are ignored, because another Python may need other libraries."""
     if len(as_listed()) < len(listed()):
         pytest.skip("other versions are installed here, which may need other libraries")
     texts = [text for name in listed() for text in metadata.requires(name) or []]

@@ -33,7 +33,7 @@ NOT_OURS = (
 )
 MADE_BY_RUNS = ("prog.s", "prog.bin", "prog.const")
 ADDED = ("PKG-INFO", "setup.cfg", "tx8.egg-info/")
-"""What a source distribution has beside the files of the checkout."""
+"""Files of a source distribution that the checkout does not have."""
 CLEAN = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 """An environment in which no checkout is found."""
 DOCUMENTS = f"tx8-{VERSION}.data/data/share/doc/tx8/"
@@ -51,7 +51,7 @@ class Distributions:
 
 @dataclass(frozen=True)
 class Environment:
-    """An environment with the wheel and, behind it, the libraries of the one that tests run in."""
+    """An environment with the wheel and, after it on the path, the libraries of the tests' environment."""
 
     bin: Path
     folder: Path

@@ -91,7 +91,7 @@ def test_documents_have_listings_of_every_kind() -> None:
 
 
 def test_a_document_is_updated_where_it_is_wrong(tmp_path: Path) -> None:
-    """What still matches keeps its dots; a file that an earlier command wrote is there for a later one."""
+    """Output that still matches keeps its dots; later commands see the files of earlier ones."""
     before = "a\n```console\n$ echo one > f\n$ echo two; echo 3\n...\n3\n$ cat ./f; exit 4\nzero\n```\nb\n"
     after = before.replace("zero\n", "one\n[4]\n")
     assert updated(before, tmp_path) == after
@@ -104,7 +104,7 @@ def test_updating_refuses_a_broken_program(tmp_path: Path) -> None:
 
 
 def test_updating_refuses_a_program_that_is_missing(tmp_path: Path) -> None:
-    """Its line would become what the document promises; a pipe hides the status 127."""
+    """Otherwise the error line would replace the documented output; a pipe hides the status 127."""
     with pytest.raises(AssertionError, match="no-such-program: command not found"):
         updated("```console\n$ no-such-program | head -1\n```\n", tmp_path)
 
@@ -164,7 +164,7 @@ def test_check_notices_a_stale_table_of_passes(
 
 
 def test_a_pass_says_what_it_does(generate: ModuleType) -> None:
-    """The file of every pass begins with its name, and what follows is a row of the table."""
+    """The file of every pass begins with its name, and the rest of the sentence is a row of the table."""
     for step in PIPELINE:
         assert f"| `{step.name}` | {generate.pass_summary(step)} |" in read("docs/compiler.md")
     with pytest.raises(ValueError, match=r"does not begin with 'Pass ``other``: \.\.\.'"):
@@ -252,7 +252,7 @@ def test_manual_says_where_operands_stand() -> None:
 
 
 def value_at(place: str, words: list[int]) -> int:
-    """What stands at ``2, bits 11:8``, ``2, bit 7``, ``5, mark 1`` or ``6-7, mark 2``."""
+    """Return the value at a place: ``2, bits 11:8``, ``2, bit 7``, ``5, mark 1`` or ``6-7, mark 2``."""
     word, _, detail = place.partition(", ")
     first, _, last = word.partition("-")
     value = words[int(first)] | (words[int(last)] << 32 if last else 0)
@@ -280,7 +280,7 @@ def test_windows_of_the_chip_page() -> None:
 
 
 def test_families_of_the_chip_page() -> None:
-    """The table of what is there names the opcodes that are, and no others."""
+    """The table of families names exactly the existing opcodes."""
     text = read("docs/isa.md").split("## What this version has")[1]
     rows = [cells(line) for line in text.splitlines() if re.match(r"\| \d+\.\.\d+ \|", line)]
     codes = {i.opcode: i.mnemonic for i in instructions() if i.engine in (Engine.CT, Engine.TDMA)}
@@ -344,7 +344,7 @@ def test_files_that_documents_name_exist() -> None:
 
 
 def uncited(text: str, headings: list[str]) -> list[str]:
-    """What follows ``docs/isa.md,`` in a source text where that is not the title of a section or topic."""
+    """Return texts after ``docs/isa.md,`` in a source that are not the title of a section or topic."""
     titles = "|".join(re.escape(heading) for heading in headings)
     cited = re.sub(r"\s+#?\s*", " ", text)
     return re.findall(rf"docs/isa\.md(?!, (?:{titles})(?!\w)).{{0,40}}", cited)
@@ -371,7 +371,7 @@ def test_nothing_cites_a_file_that_is_not_here() -> None:
             assert named - here == set(), document_name(path)
 
 
-# --- the tests see what they forbid -------------------------------------------------------
+# --- the tests find what they forbid ------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -438,7 +438,7 @@ def test_a_wrong_citation_is_seen(text: str, count: int) -> None:
 
 
 DECISIONS = ("Question", "Decision", "Why", "Turned down", "Cost", "What would change our mind")
-"""What each record of a decision says, in this order."""
+"""The headings of each record of a decision, in this order."""
 
 
 def test_records_of_decisions_are_complete_and_listed() -> None:

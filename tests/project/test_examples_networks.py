@@ -71,7 +71,7 @@ def test_the_model_says_something(example: SimpleNamespace, squeezenet: onnx.Mod
 
 @pytest.mark.long
 def test_the_block_is_the_beginning_of_the_network(example: SimpleNamespace) -> None:
-    """onnxruntime finds in it what it finds at that place of ResNet-50."""
+    """onnxruntime computes the same as at this place of ResNet-50."""
     whole, block = example.light.light_model("resnet50"), example.make.resnet_block()
     (pixels,) = example.light.image(whole).values()
     inner = onnx.helper.make_tensor_value_info("r15", onnx.TensorProto.FLOAT, [1, 256, 56, 56])

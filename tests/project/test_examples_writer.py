@@ -47,7 +47,7 @@ def test_texts_come_back_from_their_tokens(example: SimpleNamespace) -> None:
 
 
 def value(words: list[str]) -> int:
-    """The number that a text means, digits or words; the inverse of what makes the sentences."""
+    """Parse the number in a text, digits or words; the inverse of the generator of sentences."""
     if words[0] in ("-", "minus"):
         return -value(words[1:])
     if words[0].isdigit():

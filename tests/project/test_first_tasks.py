@@ -33,7 +33,7 @@ def test_a_task_goes_through(task: Task, tmp_path: Path, programs: Path) -> None
     carry_out(task, tmp_path, programs)
 
 
-# --- the tests see what they forbid -------------------------------------------------------
+# --- the tests find what they forbid ------------------------------------------------------
 
 
 def wrong_page(monkeypatch: pytest.MonkeyPatch, text: str) -> None:

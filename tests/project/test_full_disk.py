@@ -24,7 +24,7 @@ status=$?
 find full -mindepth 1 ! -name filler >&2
 exit $status
 """
-"""A disk of its own for a command, in a namespace that ends with it; what is left on it is printed."""
+"""Mounts a separate disk for a command, in a namespace that ends with it; prints the files left there."""
 
 PROGRAM = """
         .input  x, fp16, 4x8

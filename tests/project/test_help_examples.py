@@ -1,4 +1,4 @@
-"""The examples that ``--help`` shows are typed as they stand, and do what is said beside them."""
+"""The examples in ``--help`` are run as printed, and do what their comments say."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def help_text(tool: str) -> str:
 
 
 def examples(tool: str) -> list[str]:
-    """The command lines, without what is said beside them."""
+    """Return the command lines without their comments."""
     shown = re.search(r"^examples:\n((?:  .+\n)+)", help_text(tool), re.MULTILINE)
     assert shown is not None, f"{tool} --help shows no examples"
     return [re.split(r" {2,}", line.strip())[0] for line in shown[1].splitlines()]
@@ -125,7 +125,7 @@ def debugged(command: str, folder: Path) -> None:
 
 
 def files_named(command: str) -> list[str]:
-    """What a command says it writes."""
+    """Return the files that a command reports to write."""
     options = r"-o|-l|--trace|--report|--output-dir" + ("|--save-state" if "--save-state" in command else "")
     return re.findall(rf"(?:{options}) (\S+)", command)
 

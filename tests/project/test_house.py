@@ -63,7 +63,7 @@ Sources = Iterable[tuple[str, str]]
 
 
 def entry(path: str, depth: int) -> str:
-    """The name of what holds ``path`` in its ancestor of ``depth`` folders."""
+    """Return the name of the entry that holds ``path`` in its ancestor of ``depth`` folders."""
     return path.split("/")[depth].removesuffix(".py")
 
 
@@ -101,7 +101,7 @@ def arrows(sources: Sources) -> dict[str, set[tuple[str, str]]]:
 
 
 def common_depth(path: str, other: str) -> int:
-    """How many folders two paths have in common."""
+    """Return the number of leading folders that two paths share."""
     return next(
         depth for depth, (a, b) in enumerate(zip(path.split("/"), other.split("/"), strict=False)) if a != b
     )
@@ -136,7 +136,7 @@ def find_circle(pairs: set[tuple[str, str]]) -> list[str]:
 
 
 def upward(layers: dict[str, tuple[str, ...]], sources: Sources) -> list[str]:
-    """Imports of a package's entry from one that is not below it, and entries that no layer names."""
+    """Find imports from entries of a package that are not below, and entries without a layer."""
     found = arrows(sources)
     violations = []
     for package, order in layers.items():
@@ -191,7 +191,7 @@ def test_an_arrow_up_is_seen() -> None:
 
 
 def entries(sources: Sources) -> dict[str, set[str]]:
-    """Of each folder, what it holds besides ``__init__``."""
+    """Return the entries of each folder except ``__init__``."""
     found: dict[str, set[str]] = defaultdict(set)
     for path, _ in sources:
         parts = path.split("/")
@@ -210,7 +210,7 @@ def crowded(sources: Sources) -> list[str]:
 
 
 def unexplained(sources: Sources) -> list[str]:
-    """Packages whose ``__init__`` does not say what they are for, in a sentence and some more."""
+    """Find packages whose ``__init__`` does not state their purpose in a sentence and a further paragraph."""
     return [
         path
         for path, text in sources
@@ -292,7 +292,7 @@ def test_a_function_of_many_parameters_is_seen() -> None:
 
 
 def shared_by_tests(path: str, text: str) -> list[str]:
-    """Imports of one test module by another; what tests share is in ``tests/support``."""
+    """Find imports of one test module by another; shared code is in ``tests/support``."""
     if not re.search(r"\b(from|import)\b.*\btest_", text):  # most files, which then need not be parsed
         return []
     return [

@@ -32,12 +32,12 @@ EXCEPTIONS = {
 """``path:function`` -> why. An entry that is no longer needed fails."""
 
 OPEN = {"open", "fdopen", "ZipFile", "GzipFile", "BZ2File", "LZMAFile", "TarFile"}
-"""What opens a file as a mode says."""
+"""Functions that open a file by a mode."""
 METHODS = {
     *("write_text", "write_bytes", "touch", "unlink", "rmdir", "symlink_to", "hardlink_to"),
     *("tofile", "savetxt", "savez", "savez_compressed", "save_file", "NamedTemporaryFile", "mkstemp"),
 }
-"""What writes or removes a file, whatever it belongs to."""
+"""Methods of any object that write or remove a file."""
 FUNCTIONS = {
     "os": {
         *("rename", "replace", "renames", "link", "symlink", "unlink", "remove", "rmdir", "removedirs"),
@@ -50,7 +50,7 @@ FUNCTIONS = {
     "torch": {"save"},
     "export": {"save"},
 }
-"""What writes or removes a file, by the module that it belongs to."""
+"""Functions that write or remove a file, by module."""
 READING = re.compile(r"rb?t?")
 WORDS = re.compile(
     "|".join(
@@ -84,7 +84,7 @@ def found(node: ast.AST) -> Iterator[str]:
 
 
 def opened(call: ast.Call) -> str | None:
-    """The name of what is called to open a file for writing."""
+    """Return the name of the function that is called to open a file for writing."""
     name = getattr(call.func, "id", getattr(call.func, "attr", ""))
     if name not in OPEN:
         return None

@@ -40,7 +40,7 @@ def test_a_usage_error_is_one_line(tool: str, words: list[str], capsys: pytest.C
 
 
 def test_one_name_means_one_thing() -> None:
-    """Options of several tools take the same kind of value; what differs has a name of its own."""
+    """Equal options of several tools take the same kind of value."""
     found: dict[str, dict[str, Action]] = defaultdict(dict)
     for tool, make in PARSERS.items():
         for name, action in named(make()).items():

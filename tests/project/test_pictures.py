@@ -1,4 +1,4 @@
-"""The pictures of runs in the documents are what the runs say, and show what the programs mean."""
+"""The pictures of runs in the documents agree with the runs, and show the programs' intent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of two trees compared: what is the same, what differs, and what cannot be compared."""
+"""Programs of two trees compared: equal ones, different ones, and ones that cannot be compared."""
 
 from __future__ import annotations
 

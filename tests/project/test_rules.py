@@ -1,4 +1,4 @@
-"""Rules of the house that no other tool checks: who imports whom, how long things get, what must not appear.
+"""Rules of the house that no other tool checks: imports between packages, lengths, forbidden texts.
 
 Each rule is a function from a path and a source text to a list of violations. The tests apply it to the tree,
 and also to small wrong texts, so that a rule which stopped seeing anything would fail as well.
@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "tx8_entry": ("tx8_entry", "compiler", "emulator", "asm"),
     "pytest_tx8": ("tx8", "tx8isa"),
 }
-"""What each package may import of ours."""
+"""The packages of this project that each package may import."""
 
 MAY_RUN_EMULATOR = ("compiler/tools/run.py", "compiler/tools/verification/field_run.py")
 """The files of the compiler that may start the emulator, for --run and --prove."""
@@ -48,7 +48,7 @@ ASKED_FOR = 50
 """Comparisons with the name of an operator outside of ``OF_OPERATORS``, in code for that one alone."""
 
 HEAVY = ("numba", "llvmlite", "onnx", "onnxruntime", "xdsl", "numpy")
-"""What the assembler's start-up must not load."""
+"""Modules that the assembler's start-up must not load."""
 
 Rule = Callable[[str, str], list[str]]
 
@@ -57,7 +57,7 @@ Rule = Callable[[str, str], list[str]]
 
 
 def allowed(path: str, name: str) -> bool:
-    """Whether the file may import the dotted name of one of our packages."""
+    """Return True if the file may import the dotted name of one of our packages."""
     prefixes = MAY_IMPORT[path.split("/")[0]] + (("emulator",) if path in MAY_RUN_EMULATOR else ())
     for prefix in prefixes:
         if name == prefix or name.startswith(prefix + "."):
@@ -112,7 +112,7 @@ def long_files(path: str, text: str) -> list[str]:
     return [path] if len(text.splitlines()) > LONGEST_FILE else []
 
 
-# --- what must not appear -----------------------------------------------------------------
+# --- forbidden texts ----------------------------------------------------------------------
 
 
 SHORTCUTS = re.compile(r"\b(cache|fastmath|flags)\b")
@@ -201,7 +201,7 @@ OF_OPERATORS = ("compiler/operators/", "compiler/frontend/", "compiler/rewrite/"
 
 
 def elements_of(node: ast.AST) -> list[list[ast.expr]]:
-    """What a collection holds; of a dictionary its keys, and its values."""
+    """Return the elements of a collection; the keys and the values of a dictionary."""
     if isinstance(node, ast.Tuple | ast.List | ast.Set):
         return [node.elts]
     if isinstance(node, ast.Dict):
@@ -210,7 +210,7 @@ def elements_of(node: ast.AST) -> list[list[ast.expr]]:
 
 
 def operator_lists(path: str, text: str) -> list[str]:
-    """Collections with names of operators: what these have in common is a property of their records."""
+    """Find collections with names of operators, which should ask for a property of records instead."""
     if not path.startswith("compiler/") or path.startswith(OF_OPERATORS):
         return []
     found = []
@@ -314,7 +314,7 @@ def test_the_start_up_check_sees_what_is_loaded() -> None:
     assert "numpy" in loaded_by("numpy.linalg")
 
 
-# --- the rules see what they forbid -------------------------------------------------------
+# --- the rules find what they forbid ------------------------------------------------------
 
 LONG_BODY = "    pass\n" * LONGEST_FUNCTION
 

@@ -25,7 +25,7 @@ NOTEBOOKS = sorted((ROOT / "examples/notebooks").glob("*.ipynb"))
 
 
 def build(pages: Path, site: Path) -> str:
-    """What Sphinx says of the pages; nothing when all is well."""
+    """Build the pages and return Sphinx's messages, empty if all is well."""
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", str(pages), str(site)]
     return subprocess.run(command, capture_output=True, text=True, check=False).stderr
 
@@ -100,7 +100,7 @@ def test_a_cell_that_fails_stops_the_site(notebooks: Any, tmp_path: Path) -> Non
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """The built site, and what Sphinx said."""
+    """The built site, and Sphinx's messages."""
     folder = tmp_path_factory.mktemp("site")
     gathered(folder / "pages")
     return SimpleNamespace(said=build(folder / "pages", folder / "site"), folder=folder / "site")

@@ -52,7 +52,7 @@ def test_the_page_has_the_table(bench: SimpleNamespace, found: Any) -> None:
 
 @pytest.mark.long
 def test_the_page_has_the_whole_programs(bench: SimpleNamespace) -> None:
-    """Also that only the one that the page explains is so fast that the model must lack something."""
+    """Only the program that the page explains is so fast that the model must lack something."""
     whole = [bench.whole_programs.measure(program) for program in bench.whole_programs.whole_programs()]
     page = bench.timing.PAGE.read_text(encoding="utf-8")
     marks = bench.timing.WHOLE_BEGIN, bench.timing.WHOLE_END

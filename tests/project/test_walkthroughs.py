@@ -125,7 +125,7 @@ def test_each_step_takes_fewer_cycles_than_the_one_before(program: Any) -> None:
 
 
 def test_the_commands_of_the_last_step_take_less_than_a_fifth_of_those_of_the_first(program: Any) -> None:
-    """What a program takes once, at its start and for what is cold, is the same work in both and left out."""
+    """The time of start and cold commands is the same work in both and excluded."""
     machine = warm(load_machine())
     every = machine.timing.core.program.value
     first, last = (
@@ -136,7 +136,7 @@ def test_the_commands_of_the_last_step_take_less_than_a_fifth_of_those_of_the_fi
 
 
 def test_leaving_out_a_wait_of_the_last_step_is_a_hazard(text: Any) -> None:
-    """That the steps pass is worth something only when --strict sees what they do right."""
+    """The steps' success only counts if --strict detects a missing wait."""
     for line, kind in (
         ("        ncc.wait                                        # the DTE must not read it", "unfinished"),
         ("        ncc.barrier ", "race"),

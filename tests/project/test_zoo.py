@@ -59,7 +59,7 @@ def test_all_values_are_in_the_order_of_names(example: SimpleNamespace) -> None:
 
 
 def test_rank_correlation(example: SimpleNamespace) -> None:
-    """Of the likeness of pairs: 1 for scaled vectors; by hand for three pairs of which two change places."""
+    """Rank correlation of similarity: 1 for scaled vectors; by hand for three pairs, two of them swapped."""
     vectors = np.random.default_rng(0).standard_normal((5, 4))
     assert example.sentences.rank_correlation(3 * vectors, vectors) == pytest.approx(1.0)
     angles = np.array([[0.0, 0.1, 0.5], [0.0, 0.4, 0.5]])  # pairs: 0.1 0.5 0.4 and 0.4 0.5 0.1
@@ -184,7 +184,7 @@ def test_the_resnet_is_as_good_as_it_was_trained(example: SimpleNamespace) -> No
 
 
 def test_a_network_that_carries_its_state(example: SimpleNamespace) -> None:
-    """A sum of all that was heard: each run gets what the one before gave."""
+    """A sum of all inputs so far: each run gets the result of the one before."""
     from onnx import TensorProto, helper
 
     x, s, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xsy")
@@ -301,7 +301,7 @@ def test_bytes_of_a_network_and_mixed_formats_where_they_lose_too_much(
 
 
 def test_states_that_are_carried_are_samples_too(example: SimpleNamespace) -> None:
-    """Each run begins with what the one before gave."""
+    """Each run begins with the states of the one before."""
     node = helper.make_node("Add", ["x", "s"], ["t"], "sum")
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xst"]
     graph = helper.make_graph([node], "g", ends[:2], ends[2:])

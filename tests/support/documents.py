@@ -1,14 +1,14 @@
-"""Documents taken apart and carried out: what the tests of the documentation are made of.
+"""Parses documents and runs their listings, for the tests of the documentation.
 
 A code block is run according to its language. ``console``: lines that begin with ``$`` are commands for a
-shell, the others what they print, standard error included. ``...`` stands for any lines, in a line for any
-characters; ``[3]`` is the exit status. A file shown with ``$ cat`` that is not there yet is made with what is
-shown. ``asm``: a program that assembles. ``python``: a program that runs.
+shell, the other lines are their output, standard error included. ``...`` matches any lines, and within a line
+any characters; ``[3]`` is the exit status. A file shown with ``$ cat`` that does not exist yet is created
+with the shown content. ``asm``: a program that assembles. ``python``: a program that runs.
 
-    python tests/support/documents.py docs/stats.md ...
+python tests/support/documents.py docs/stats.md ...
 
-writes what commands print now in place of what they do not print any more. Output that still matches stays as
-it is, with its dots.
+replaces output that no longer matches by the present output of the commands. Output that matches stays
+unchanged, with its dots.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _ELLIPSIS = "..."
 _LONGEST = 600
 """Seconds after which a command hangs; the slowest takes some ten on an idle machine."""
 _PASSING = "tx8emu: compiling kernels"
-"""Said once on a machine, so no document shows it."""
+"""A message that appears once on a machine, so no document shows it."""
 _OPTIONS_OF_THIS_RUN = ("PYTEST_ADDOPTS",)
-"""Variables that are for the tests themselves, and would change what a reader's commands print."""
+"""Variables for the tests themselves, which would change the output of a reader's commands."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """A shell command and what a document says it prints and returns."""
+    """A shell command with its documented output and exit status."""
 
     text: str
     output: list[str]
@@ -79,7 +79,7 @@ def commands(text: str) -> list[Command]:
 
 
 def matches(expected: list[str], found: list[str]) -> bool:
-    """Whether lines are as expected, an ellipsis standing for any number of them."""
+    """Return True if lines are as expected; an ellipsis matches any number of lines."""
     if not expected:
         return not found
     if expected[0] == _ELLIPSIS:
@@ -88,13 +88,13 @@ def matches(expected: list[str], found: list[str]) -> bool:
 
 
 def same_line(expected: str, found: str) -> bool:
-    """Whether a line is as expected, an ellipsis standing for any characters."""
+    """Return True if a line is as expected; an ellipsis matches any characters."""
     pattern = ".*".join(re.escape(part) for part in expected.split(_ELLIPSIS))
     return re.fullmatch(pattern, found) is not None
 
 
 def carried_out(command: Command, folder: Path, programs: Path = INSTALLED) -> tuple[list[str], int]:
-    """What a command prints, by lines, and its exit status; programs are looked for in ``programs`` first."""
+    """Run a command; return its output lines and exit status. Programs are searched in ``programs`` first."""
     name = command.text.removeprefix("cat ")
     if name != command.text and re.fullmatch(r"[\w.]+", name) and not (folder / name).exists():
         (folder / name).write_text("\n".join(command.output) + "\n", encoding="utf-8")
@@ -115,7 +115,7 @@ def carried_out(command: Command, folder: Path, programs: Path = INSTALLED) -> t
 
 
 def run_command(command: Command, folder: Path, programs: Path = INSTALLED) -> None:
-    """Run a command; AssertionError when it prints or returns something else."""
+    """Run a command; AssertionError for another output or status than documented."""
     printed, status = carried_out(command, folder, programs)
     shown = "\n".join(printed)
     assert matches([line.rstrip() for line in command.output], printed), f"$ {command.text}\n{shown}"
@@ -123,7 +123,7 @@ def run_command(command: Command, folder: Path, programs: Path = INSTALLED) -> N
 
 
 def run_block(block: Block, folder: Path, programs: Path = INSTALLED) -> None:
-    """Carry out a code block in a folder; a language without a rule is not run."""
+    """Run a code block in a folder; a language without a rule is not run."""
     if block.language == "console":
         for command in commands(block.text):
             run_command(command, folder, programs)
@@ -153,7 +153,7 @@ def anchors(document: str) -> set[str]:
 
 
 def as_it_is(command: Command, folder: Path) -> str:
-    """A command and what it prints, as a console block has them; AssertionError when a program is missing."""
+    """Return a command and its output as in a console block; AssertionError for a missing program."""
     printed, status = carried_out(command, folder)
     missing = [line for line in printed if line.startswith("bash: ") and line.endswith(": command not found")]
     assert not missing, f"$ {command.text}\n{missing}: install it before the document is updated"
@@ -163,7 +163,7 @@ def as_it_is(command: Command, folder: Path) -> str:
 
 
 def updated(document: str, folder: Path) -> str:
-    """The document with what its commands print in ``folder`` now; its other code blocks are run too."""
+    """Return the document with its commands' present output in ``folder``; other code blocks are run, too."""
     parts, end = [], 0
     for match, block in zip(_FENCE.finditer(document), blocks(document), strict=True):
         if block.language != "console":

@@ -1,10 +1,10 @@
-"""Five tasks of somebody new to tx8, each with the commands of one page of the documents; how long they take.
+"""Times five tasks of a new user of tx8, each with the commands of one page of the documents.
 
     python tests/support/first_tasks.py            with the tools that are installed
     python tests/support/first_tasks.py --install  in a copy of the checkout, installed as the README says
 
-A command is carried out as its page shows it, with the files that the page shows, and must print what the
-page says. So a task that goes through needs no second page.
+A command runs as its page shows it, with the files that the page shows, and must print the shown output. So a
+task that passes needs no second page.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from documents import INSTALLED, Command, blocks, commands, run_command
 from paths import ROOT
 
 BUILT = (".git", ".venv", "build", "dist", "*.egg-info", ".*_cache", ".hypothesis", "__pycache__")
-"""What a fresh clone does not have."""
+"""Build outputs, which a fresh clone does not have."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """What somebody wants to do, the page that shows how, and lines with commands of that page."""
+    """A goal of a user, the page that describes it, and lines with commands of that page."""
 
     name: str
     page: str
@@ -119,14 +119,14 @@ def missing(task: Task) -> list[str]:
 
 
 def shown_by(text: str) -> Iterator[Command]:
-    """All commands of a page, each with what the page says it prints."""
+    """Return all commands of a page with their shown output."""
     for block in blocks(text):
         if block.language == "console":
             yield from commands(block.text)
 
 
 def carry_out(task: Task, folder: Path, programs: Path = INSTALLED) -> None:
-    """Do a task in a folder that has ``examples``; AssertionError when a command prints something else."""
+    """Run a task in a folder that has ``examples``; AssertionError when a command has another output."""
     told = shown_by(page(task))
     for text in task.commands:
         found = next((command for command in told if command.text == text), None)

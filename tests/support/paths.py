@@ -1,4 +1,4 @@
-"""Where the tests find the project and their own data."""
+"""The folders of the project and of the tests' own data."""
 
 from __future__ import annotations
 

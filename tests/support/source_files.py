@@ -1,4 +1,4 @@
-"""The source files of the project, and what each imports: what the rules of the house look at."""
+"""The source files of the project and their imports, for the rules of the house."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def dynamic_import(node: ast.AST) -> str | None:
 
 @cache
 def imports(path: str, text: str) -> tuple[tuple[int, str], ...]:
-    """(line, dotted name) of whatever the file imports, at any depth; relative imports are resolved."""
+    """Return (line, dotted name) of every import of the file, at any depth; relative imports are resolved."""
     return tuple(_imports(path, text))
 
 

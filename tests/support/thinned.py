@@ -60,13 +60,13 @@ THINNED = {
     "tests/tx8isa/test_rv_refused.py": 4,
     "tests/tx8isa/test_time_costs.py": 4,
 }
-"""Folders and files whose cases take the most time together; of how many of them the normal run has one."""
+"""Folders and files whose cases take the most time; the normal run has one case of so many."""
 
 
 def left_to_long(tests: Iterable[str]) -> Iterator[bool]:
-    """Whether the normal run leaves out a case, for the names of all cases in the order in which they run.
+    """Return True for each case that the normal run omits, by the names of all cases in their order.
 
-    It has the first case of each test. Which others it has follows from their names alone.
+    The normal run has the first case of each test. The choice of the others depends only on their names.
     """
     seen = set[str]()
     for case in tests:
@@ -84,10 +84,10 @@ def part_of(text: str) -> tuple[int, int]:
 
 
 def in_part(case: str, part: int, parts: int) -> bool:
-    """Whether a case belongs to a part. Cases of one test stay together, for they need the same kernels."""
+    """Return True if a case belongs to a part; cases of one test stay together, for common kernels."""
     return zlib.crc32(case.partition("[")[0].encode()) % parts == part - 1
 
 
 def share_of(test: str) -> int:
-    """Of how many cases of a test, by its path and name, the normal run has one."""
+    """Return the number of cases of a test, by its path and name, of which the normal run has one."""
     return next((share for place, share in THINNED.items() if test.startswith(place)), 1)

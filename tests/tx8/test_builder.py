@@ -1,4 +1,4 @@
-"""Graphs built in Python: what operators make of their operands, and mistakes at the line that makes them."""
+"""Graphs built in Python: results of operators, and mistakes reported at the line that makes them."""
 
 from __future__ import annotations
 

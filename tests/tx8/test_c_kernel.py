@@ -1,4 +1,4 @@
-"""Kernels of the vendor's compiler flow: launched over grids, against NumPy; what the launcher refuses."""
+"""Kernels of the vendor's compiler flow: launched over grids, against NumPy; refusals of the launcher."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of a run: what they show is where it must be, names are text, and nothing is fetched."""
+"""Pictures of a run: shapes are at the right places, names are text, and nothing is fetched."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def bars(paths: list[ElementTree.Element]) -> list[tuple[float, float]]:
 
 
 def places(root: ElementTree.Element, anchor: str) -> dict[float, tuple[float, float]]:
-    """Where the numbers along an axis are."""
+    """Return the positions of the numbers along an axis."""
     found = {}
     for text in root.iter(f"{SVG}text"):
         if text.attrib["text-anchor"] == anchor and re.fullmatch(r"[\d.,e+-]+", str(text.text)):

@@ -1,6 +1,6 @@
-"""Colours of editors: the lexer says of every example what the assembler says, and the files are fresh.
+"""Colours of editors: the lexer agrees with the assembler on every example, and the files are up to date.
 
-The oracle is the assembler at work: what it takes for labels, directives, instructions, operands, comments.
+The oracle is the assembler itself: its labels, directives, instructions, operands and comments.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Forgetful(dict[str, Any]):
 
 
 class _Recorder(Assembler):
-    """An assembler that says what it takes the words of a text for."""
+    """An assembler that records the kinds of the words of a text."""
 
     text: list[str]
     heads: dict[Place, str]
@@ -113,7 +113,7 @@ class _Recorder(Assembler):
 
 
 def _kind(slot: Any, word: str) -> str:
-    """What a field of an instruction takes a word for."""
+    """Return the kind of a word in a field of an instruction."""
     try:
         special = slot.special(word, False)
     except Fault:
@@ -314,7 +314,7 @@ def test_vim_knows_every_word() -> None:
 
 
 def test_vim_detects_assembly_of_the_tx8() -> None:
-    """Its pattern, in the words of Python: examples have it, what GCC writes does not."""
+    """Its pattern, translated to Python, matches the examples but not GCC's output."""
     (pattern,) = re.findall(r"search\('(.*)', 'nw'\)", files.vim_detection())
     for vim, python in (
         (r"\%(", "(?:"),

@@ -61,7 +61,7 @@ def test_entries_on_several_chips(on_chips: Program) -> None:
 
 @pytest.fixture(scope="module")
 def staged() -> Program:
-    """The same on two chips, one of which has the table."""
+    """The same on two chips; one has the table."""
     models, state = {"block": network(3), "step": network(1)}, {"table": "new"}
     return tx8.compile_entries(models, dtype="fp16", tiles=4, state=state, chips=(2, 1), parallel="pp=2")
 
@@ -88,7 +88,7 @@ def test_stages_of_entries_keep_their_states_in_files(staged: Program, tmp_path:
 
 
 def steps_are_right(program: Program, threads: int) -> None:
-    """Steps of both entries write what they should, exactly."""
+    """Assert that steps of both entries write the exact results."""
     table = np.zeros((ROOM, WIDTH), np.float32)
     with tx8.Session(program, threads=threads, timed=True) as session:
         for number, (entry, places) in enumerate([("block", [1, 2, 3]), ("step", [5]), ("block", [5, 6, 0])]):

@@ -23,7 +23,7 @@ X = RNG.standard_normal((3, 8)).astype(np.float32)
 
 
 def parameters() -> dict[str, Any]:
-    """Two layers, a factor, and what the function does not use: an array, None, an array without elements."""
+    """Two layers, a factor, and unused arguments: an array, None, an array without elements."""
     layers = [
         (RNG.standard_normal((8, 8)).astype(np.float32), RNG.standard_normal(8).astype(np.float32)),
         (RNG.standard_normal((8, 4)).astype(np.float32), RNG.standard_normal(4).astype(np.float32)),
@@ -41,7 +41,7 @@ def perceptron(p: Any, x: Any) -> Any:
 
 
 def gradients(p: Any, x: Any) -> Any:
-    """Of all parameters; those of the second layer are known first."""
+    """Gradients of all parameters; the second layer's are computed first."""
     import jax
 
     used = {"layers": p["layers"], "factor": p["factor"]}

@@ -110,7 +110,7 @@ def full(text: str) -> tuple[list[Diagnostic], bytes]:
 
 
 def remembered(text: str, memory: Memory) -> tuple[list[Diagnostic], bytes]:
-    """The same by the one that remembers; warnings of a text with mistakes left out, as ``tx8as`` does."""
+    """The same by the recalling assembler, without warnings of a text with mistakes, as by ``tx8as``."""
     reading = read(text, "p.s", memory)
     errors = [told for told in reading.told if told.kind == "error"]
     return errors or [*reading.told], b"" if errors else write_image(image_of(reading.assembly))

@@ -22,7 +22,7 @@ X, K = (RNG.standard_normal((4, 8)).astype(np.float32) for _ in range(2))
 W = RNG.standard_normal((8, 8)).astype(np.float32)
 NEXT = K + X.astype(np.float64)
 VALUES = {"product": NEXT @ W, "relu": np.maximum(NEXT @ W, 0), "next": NEXT, "x": X, "w": W}
-"""What each output is, by NumPy."""
+"""The value of each output, by NumPy."""
 
 ORDER = ("relu", "next", "product")
 """No order in which a program would write them by itself."""
@@ -47,7 +47,7 @@ def model(outputs: Iterable[str] = ORDER, inputs: Iterable[str] = ("x", "k"), ro
 
 
 def assert_right(found: Mapping[str, Any], names: Iterable[str], error: float = 1e-4) -> None:
-    """Names and arrays are those of the outputs, by position."""
+    """Assert the names and arrays of the outputs, by position."""
     assert [*found] == [*names]
     for array, name in zip(found.values(), names, strict=True):
         np.testing.assert_allclose(array, VALUES[name], rtol=0, atol=error, err_msg=name)

@@ -1,4 +1,4 @@
-"""``import tx8``: models of every kind to programs, inputs of every kind to arrays, and what a run knows."""
+"""``import tx8``: models of every kind to programs, inputs of every kind to arrays, and facts about runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plugin of pytest: what a failed assertion about hazards says, and that it leaves others alone."""
+"""The plugin of pytest: the text of a failed assertion about hazards; others are unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is of the wrong kind is named in one line, and what is shown of a compiled program is short."""
+"""Arguments of a wrong kind are named in one line, and the text of a compiled program is short."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_what_is_of_the_wrong_kind_is_one_line(call: Callable[[], object], said:
 
 
 def test_what_is_shown_of_a_compiled_program_is_short() -> None:
-    """Not its constants, of which a network has megabytes."""
+    """Without its constants, which are megabytes for a network."""
     compiled = tx8.compile(model(), dtype="fp16").compiled
     assert compiled is not None
     assert repr(compiled).startswith("<compiler.Program big: fp16, 16 tiles, ")

@@ -62,7 +62,7 @@ def test_a_session_computes_with_what_replaces_them(dtype: str, tolerance: float
 
 def test_equal_constants_are_replaced_one_by_one() -> None:
     w, _ = weights(1)
-    b = np.ones(16, np.float32)  # what ``same`` is too
+    b = np.ones(16, np.float32)  # equal to ``same``
     session = tx8.Session(tx8.compile(network(w, b), replaceable=["b"]))
     session.replace(b=2 * b)
     assert np.abs(session.run(X)["y"] - exact(w, 2 * b)).max() < 1e-5

@@ -14,7 +14,7 @@ HEADS, ROOM, WIDE = 2, 8, 32
 
 
 def decoder() -> ModelProto:
-    """Attention of one query over a cache of which rows up to ``at`` are filled, its own one first."""
+    """Attention of one query over a cache with rows up to ``at``; its own row is written first."""
     shape = [1, HEADS, ROOM, WIDE]
     kinds = {"q": [1, HEADS, 1, WIDE], "k": [1, HEADS, 1, WIDE], "v": [1, HEADS, 1, WIDE]}
     kinds |= {"keys": shape, "values": shape, "new_keys": shape, "new_values": shape, "y": kinds["q"]}
@@ -46,7 +46,7 @@ def token(number: int) -> dict[str, np.ndarray]:
 
 
 def attended(steps: list[dict[str, np.ndarray]]) -> np.ndarray:
-    """What the last of some steps computes, in binary64, by the definition of attention."""
+    """Compute the last of some steps in binary64, by the definition of attention."""
     q = steps[-1]["q"][0, :, 0].astype(np.float64)
     k, v = (np.stack([step[name][0, :, 0] for step in steps], 1).astype(np.float64) for name in "kv")
     scores = np.exp(np.einsum("hd,htd->ht", q, k) / np.sqrt(WIDE))
@@ -157,7 +157,7 @@ _start: li      a0, 0
 @pytest.mark.parametrize("name", ["prog.bin", "linked"])
 @pytest.mark.parametrize("what", ["save", "report", "trace"])
 def test_the_program_is_not_replaced(what: str, name: str, tmp_path: Path) -> None:
-    """By the states of its session, nor by what is said of a run."""
+    """Neither by the states of its session nor by reports of a run."""
     program = tx8.load(tx8.assemble(ADDS).save(tmp_path))
     (tmp_path / "linked").symlink_to("prog.bin")
     before = (tmp_path / "prog.bin").read_bytes()
@@ -177,7 +177,7 @@ def test_the_source_of_a_program_is_not_replaced(tmp_path: Path) -> None:
 
 
 def test_states_are_saved_again_under_one_name(tmp_path: Path) -> None:
-    """A session may keep what it has reached in one file."""
+    """A session may save its states to the same file again."""
     program = tx8.load(tx8.assemble(ADDS).save(tmp_path))
     with tx8.Session(program) as session:
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Sessions on several chips: the same as on one, with whole arrays; and what they refuse."""
+"""Sessions on several chips: the same as on one, with whole arrays; and refusals."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Completion in shells and manual pages know every option that ``--help`` knows.
 
-The oracle is what the tools print, and for completion a real bash that completes.
+The oracle is the tools' output, and for completion a real bash.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def script() -> str:
 
 
 def completed(script: str, words: list[str], folder: Path) -> list[str]:
-    """What bash offers for the last of the words."""
+    """Return bash's completions of the last word."""
     asked = f"COMP_WORDS=({' '.join(map(repr, words))}); COMP_CWORD={len(words) - 1}"
     function = f"$(complete -p {words[0]} | sed -E 's/.* -F ([^ ]+) .*/\\1/')"
     lines = f'{script}\n{asked}\n{function} {words[0]}\nprintf "%s\\n" "${{COMPREPLY[@]}}"\n'

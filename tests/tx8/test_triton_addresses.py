@@ -15,7 +15,7 @@ _ROWS = (50, 7, 33)
 
 
 def test_products_of_pairs_whose_addresses_are_loaded() -> None:
-    """Every pair has its own number of rows; what lies between and behind the arrays stays."""
+    """Every pair has its own number of rows; bytes between and after the arrays stay."""
     kernel = tx8.triton_kernel(KERNEL)
     a = [draw("fp16", rows, 45, seed=rows) for rows in _ROWS]
     b = [draw("fp16", 45, 75, seed=100 + rows) for rows in _ROWS]
@@ -95,7 +95,7 @@ COPY = """module {
     ],
 )
 def test_addresses_reach_their_arrays_alone(number: int, bytes_: int, first: int, message: str) -> None:
-    """Eight elements from ``first`` on, from an address that is some bytes after the one that is loaded."""
+    """Eight elements from ``first`` on, from an address some bytes after the loaded one."""
     arrays = [np.arange(10, dtype=np.float32), 10 * np.arange(8, dtype=np.float32)]
     kernel, out = tx8.triton_kernel(COPY), np.zeros(8, np.float32)
     given = (tx8.Addresses(arrays), number, bytes_, first, out)

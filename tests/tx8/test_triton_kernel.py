@@ -25,7 +25,7 @@ LARGE = TEXTS.parent / "large"
 
 
 def printed(script: Path, text: str, **environment: str) -> str:
-    """What a program in Python prints, which must end with status 0."""
+    """Return the output of a Python program, which must end with status 0."""
     script.write_text(text)
     own = {**os.environ, **environment}
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, env=own)
@@ -261,7 +261,7 @@ except Fault as fault:
 
 @needs_triton
 def test_messages_and_lines_of_a_function_of_triton(tmp_path: Path) -> None:
-    """What it prints is printed; a program made of its text has its lines, with the whole path."""
+    """Its output is printed; a program made of its text has its lines, with the whole path."""
     script = tmp_path / "saying.py"
     # Triton keeps the text with the path that it had first.
     first, second, fault = printed(script, SAYING, TRITON_CACHE_DIR=str(tmp_path)).splitlines()
@@ -345,7 +345,7 @@ def test_triton_measures_simulated_time(tmp_path: Path) -> None:
 @needs_triton
 @pytest.mark.parametrize("folder", [TEXTS, OPERATORS, LARGE, FUNCTIONS], ids=lambda folder: folder.name)
 def test_the_texts_are_those_of_triton(folder: Path, tmp_path: Path) -> None:
-    """The examples' texts are what Triton writes today of their functions."""
+    """The examples' texts equal the installed Triton's output for their functions."""
     script = "kernels.py" if folder == TEXTS else f"{folder.name}.py"
     for name in ("kernels.py", "operators.py", "large.py", "functions.py"):
         (tmp_path / name).write_text((folder.parent / name).read_text())

@@ -107,7 +107,7 @@ print(count)
 
 
 def _run(folder: Path, first: int, end: int) -> int:
-    """How many cases were compared."""
+    """Return the number of compared cases."""
     script = folder / "library.py"
     script.write_text(LIBRARY)
     own = {**os.environ, "TRITON_CACHE_DIR": str(folder)}

@@ -1,4 +1,4 @@
-"""Lines that kernels of Triton write, and what stops them: program, element and line of Python."""
+"""Lines that kernels of Triton write, and messages when they stop: program, element and line of Python."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 def _printing(kind: str, values: Array) -> list[str]:
-    """What a kernel prints of the numbers of an array; the prefix is left out."""
+    """Return a kernel's output for the numbers of an array, without the prefix."""
     n, block = values.size, f"tensor<{values.size}x{kind}>"
     pointers = f"tensor<{n}x!tt.ptr<{kind}>>"
     text = f"""module {{
@@ -39,7 +39,7 @@ def _printing(kind: str, values: Array) -> list[str]:
 
 
 def test_floats_are_shown_with_nine_correct_digits() -> None:
-    """Numbers of all magnitudes, halves of the last digit, and what is no number, against Python."""
+    """Numbers of all magnitudes, halves of the last digit, infinities and NaN, against Python."""
     bits = np.random.default_rng(1).integers(0, 1 << 32, 1000, np.uint32).view(np.float32)
     powers = np.float32(2.0) ** np.arange(-149, 128, dtype=np.float32)
     halves = np.arange(33554431, 33554431 - 200, -2).astype(np.float32) / np.float32(2)
@@ -66,7 +66,7 @@ def test_integers_are_shown(bits: int) -> None:
 
 
 def _expected(x: Array, n: int, tile: int) -> list[str]:
-    """What the kernel ``messages`` says of eight numbers."""
+    """Return the expected output of the kernel ``messages`` for eight numbers."""
     places = range(8 * tile, 8 * tile + 8)
     v = [float(x[at]) if at < n else 0.0 for at in places]
     lines = ["begin"]
@@ -105,7 +105,7 @@ def test_an_assertion_stops_the_program_with_its_message(capsys: pytest.CaptureF
     wanted = r"ebreak: pid \(1, 0, 0\) idx \(5\): assertion failed: too large$"
     error.match(rf"^tile 1 at 0x\w+ \(operators\.py:{line}\): {wanted}")
     printed = capsys.readouterr()
-    assert "tile 1 pid (1, 0, 0) idx (5) v: 3.00000000e+00\n" in printed.out  # what it said before is shown
+    assert "tile 1 pid (1, 0, 0) idx (5) v: 3.00000000e+00\n" in printed.out  # its earlier output is shown
     assert "assertion" not in printed.out + printed.err
 
 

@@ -21,7 +21,7 @@ MAC = (
 
 
 def python(program: str, folder: Path, *path: Path) -> subprocess.CompletedProcess[str]:
-    """A program in ``folder``, with the checkout behind ``path`` in PYTHONPATH."""
+    """Run a program in ``folder``, with the checkout after ``path`` in PYTHONPATH."""
     return subprocess.run(
         [sys.executable, "-c", program],
         cwd=folder,
@@ -44,7 +44,7 @@ def make(path: Path, text: str = "") -> Path:
     return path
 
 
-# --- what is allowed ----------------------------------------------------------------------
+# --- allowed surroundings -----------------------------------------------------------------
 
 
 def test_nothing_is_refused_here() -> None:
@@ -112,7 +112,7 @@ def test_commands_name_what_hides_a_package(command: str, tmp_path: Path) -> Non
 
 
 def test_pytest_runs_where_a_package_is_hidden(tmp_path: Path) -> None:
-    """What pytest loads in every run must not fail in projects that have nothing to do with tx8."""
+    """The plugin that pytest loads in every run must not fail in projects that do not use tx8."""
     make(tmp_path / "compiler/__init__.py")
     make(tmp_path / "test_one.py", "import compiler\n\ndef test_one():\n    assert compiler.__path__\n")
     options = ["-q", "-p", "pytest_tx8", "-p", "no:cacheprovider", "-p", "no:tx8"]

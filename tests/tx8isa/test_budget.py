@@ -1,4 +1,4 @@
-"""What sources may grow into, and arrays in files that claim or unpack to more than they hold."""
+"""Limits on the growth of sources, and arrays in files that claim or unpack to more than they hold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders of cached files: what is trusted, and what is refused before it is used."""
+"""Folders of cached files: trusted entries, and entries refused before their use."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def renamed(path: Path) -> None:
 
 
 def forged(path: Path) -> None:
-    """As somebody makes it who knows the form of a seal but not the secret."""
+    """Forge an entry with the form of a seal, without the secret."""
     digest = cache_folder._seal(bytes(32), "a", [b"other"])
     (path / "a").write_bytes(digest + b"other")
 

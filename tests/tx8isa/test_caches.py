@@ -1,4 +1,4 @@
-"""--cache-info and --cache-clear: what is shown, what is removed, and what is left alone."""
+"""--cache-info and --cache-clear: the output, the removed files, and files that must stay."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ for number in range(int(sys.argv[2])):
 
 
 def test_caches_are_emptied_while_others_empty_and_fill_them(tmp_path: Path) -> None:
-    """No process fails, and nobody finds an entry that was sealed with a secret of another time."""
+    """No process fails, and none reads an entry sealed with an earlier secret."""
     environment = {**os.environ, "TX8_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     works = [("clear", 600), ("clear", 600), ("info", 300), ("fill", 120), ("fill", 120)]
     started = [

@@ -82,7 +82,7 @@ def test_encoding_and_text_come_back(record: Instruction) -> None:
 
 
 def check(case: Case, compiled: bool, seed: int = 1) -> None:
-    """The kernel changes what the reference changes."""
+    """Assert that the kernel and the reference change the same bytes."""
     kernel, reference = Bench(case, seed), Bench(case, seed)
     kernel.execute_kernel(case, compiled)
     reference.execute_reference(case)
@@ -116,7 +116,7 @@ def test_compiled_kernels_equal_the_reference_at_every_length(record: Instructio
 
 
 def aliased(case: Case) -> Iterator[Case]:
-    """A result at an operand, one element before and behind it; all operands in one place."""
+    """A result at an operand, one element before and after it; all operands in one place."""
     sources = case.addresses("read", "spm")
     results = case.addresses("write", "spm")
     for result in results:
@@ -167,13 +167,13 @@ def system(case: Case, spm: np.ndarray, on_exception: str) -> System:
 
 
 def at_the_end(case: Case, operand: Operand) -> Case:
-    """At the last place that alignment allows: there is no room behind it for one element more."""
+    """At the last place that alignment allows, without room for one element more."""
     first = SPM_BYTES - case.length(operand)
     return case.moved(**{operand.name: first - first % case.align(operand)})
 
 
 def check_last_byte(record: Instruction, fmt: Format | None) -> None:
-    """The whole emulator does what the reference does, with each operand at the last byte in turn."""
+    """Assert that the emulator agrees with the reference, with each operand at the last byte in turn."""
     for case in cases(record, fmt, (17,)):
         for operand in case.addresses(memory="spm"):
             last = at_the_end(case, operand)

@@ -1,4 +1,4 @@
-"""Files written whole or not at all, and what killed writers leave."""
+"""Files written whole or not at all, and files left by killed writers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def aged(path: Path) -> Path:
 
 
 def test_the_temporary_file_of_a_killed_writer_is_swept(tmp_path: Path) -> None:
-    """The process kills itself while it writes; the next one that writes the file removes what it left."""
+    """The process kills itself while it writes; the next writer of the file removes its temporary file."""
     script = (
         "import os, signal, sys; from pathlib import Path; from tx8isa.tools.files import write_together\n"
         "write_together({Path(sys.argv[1]): lambda file: os.kill(os.getpid(), signal.SIGKILL)})"
@@ -145,7 +145,7 @@ def test_permissions_of_a_new_file(tmp_path: Path) -> None:
     assert (tmp_path / "plain").stat().st_mode & 0o777 == 0o666 & ~umask
 
 
-# --- what others have put there ----------------------------------------------------------------------------
+# --- foreign files -----------------------------------------------------------------------------------------
 
 LEFT = ".out.bin.tx8-0123456789abcdef.tmp"
 
@@ -171,7 +171,7 @@ def folder(path: Path) -> None:
 
 @pytest.mark.parametrize("make", [pipe, link, of_another_user, folder])
 def test_what_is_no_temporary_file_of_this_user_stays(make: Callable[[Path], None], tmp_path: Path) -> None:
-    """Under the very name of one, and old: nobody waits for it, or removes it."""
+    """An old file under the name of a temporary file: no tool waits for it, or removes it."""
     (tmp_path / "precious").write_bytes(b"bytes")
     make(tmp_path / LEFT)
     os.utime(tmp_path / LEFT, (1, 1), follow_symlinks=False)
@@ -181,7 +181,7 @@ def test_what_is_no_temporary_file_of_this_user_stays(make: Callable[[Path], Non
 
 
 def test_a_temporary_file_is_always_a_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody who could foresee its name could let it lead to another file."""
+    """If its name were predictable, an attacker could make it a link to another file."""
     monkeypatch.setattr(os, "urandom", lambda count: bytes(range(1, count + 1)))
     foreseen = tmp_path / f".out.bin.tx8-{bytes(range(1, 9)).hex()}.tmp"
     (tmp_path / "precious").write_bytes(b"bytes")
@@ -202,7 +202,7 @@ def test_no_two_temporary_files_have_one_name(tmp_path: Path) -> None:
 
 
 def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
-    """So a link that somebody puts into a common folder leads nowhere."""
+    """So a link planted in a shared folder has no effect."""
     (tmp_path / "precious").write_bytes(b"bytes")
     (tmp_path / "out.bin").symlink_to(tmp_path / "precious")
     write_whole(tmp_path / "out.bin", b"new")
@@ -210,7 +210,7 @@ def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
     assert not (tmp_path / "out.bin").is_symlink() and (tmp_path / "out.bin").read_bytes() == b"new"
 
 
-# --- what cannot be replaced -------------------------------------------------------------------------------
+# --- devices, pipes and open files -------------------------------------------------------------------------
 
 
 def test_a_pipe_is_written_as_it_is(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_pipe_is_written_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("of", ["/proc/self/fd", "/dev/fd"])
 def test_a_name_of_an_open_file_stays(of: str, tmp_path: Path) -> None:
-    """As /dev/stdout is one: what is written follows what was, and the link is not replaced."""
+    """A name such as /dev/stdout: the text is appended, and the link is not replaced."""
     (tmp_path / "stdout").symlink_to(f"{of}/1")
     script = (
         "from tx8isa.tools.files import write_whole\n"

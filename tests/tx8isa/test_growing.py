@@ -14,7 +14,7 @@ from tx8isa.tools.growing import GrowingBytes
 
 @pytest.fixture(autouse=True)
 def usual_threshold() -> Iterator[None]:
-    """The threshold that Python begins with: that of the tests is higher."""
+    """Set the threshold that Python begins with; the tests' own threshold is higher."""
     before = gc.get_threshold()
     gc.set_threshold(700, 10, 10)
     yield

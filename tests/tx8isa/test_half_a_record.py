@@ -1,4 +1,4 @@
-"""Somebody adds an instruction and forgets its page of the manual: every tool says so in one line."""
+"""An instruction without a page of the manual: every tool says so in one line."""
 
 from __future__ import annotations
 

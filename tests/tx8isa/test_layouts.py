@@ -1,4 +1,4 @@
-"""Layouts and packing: golden vectors, an oracle written as plain loops, round trips, and what is refused."""
+"""Layouts and packing: golden vectors, an oracle written as plain loops, round trips, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Descriptions of several chips: those that ship, those that are like another one, and what is refused."""
+"""Descriptions of several chips: packaged ones, derived ones, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files may not be the same in one run."""
+"""Files that must differ in one run."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_every_operand_has_a_place() -> None:
 
 
 def test_control_bits_of_records_are_those_of_the_register() -> None:
-    """Where a field lies in the control register, the instruction stream has it at the same bits."""
+    """A field in the control register has the same bits in the instruction stream."""
     compared = 0
     for instruction, operand in packed_operands():
         packet = PACKETS[instruction.engine]

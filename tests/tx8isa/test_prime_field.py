@@ -111,7 +111,7 @@ def test_the_root_of_a_square_is_the_number() -> None:
 
 
 def test_short_numbers_in_memory_stand_for_themselves() -> None:
-    """The number of 16 bits beside a third is no third; that of 24 bits is."""
+    """The 16-bit number next to a third is taken literally; the 24-bit one is a third."""
     third = np.float64(np.float32(1 / 3))
     near = np.round(third * 2**17) / 2**17
     assert residues(FIELD.of_stored(np.array([near]), Format.FP32)) == [element(Fraction(near))]
@@ -141,7 +141,7 @@ def test_a_maximum_is_associative_commutative_and_idempotent() -> None:
 
 
 def test_few_elements_come_before_zero_for_one_prime_and_most_for_another() -> None:
-    """So a ReLU lets faults pass, and also has an effect behind the maximum of many."""
+    """So a ReLU lets faults pass, and also has an effect after the maximum of many."""
     x = FIELD.random("x", (4000,))
     kept = (FIELD.larger(x, np.zeros((6, 1))) == x).mean(1)
     assert np.allclose(kept, [7 / 8, 1 / 2, 1 / 8] * 2, atol=0.05)
@@ -250,7 +250,7 @@ def test_other_elements_are_spread_evenly_over_the_keyed_order() -> None:
 
 @pytest.mark.parametrize("terms", [3, MOST_TERMS + 3])
 def test_sums_and_products_of_infinities_are_infinite_or_unknown(terms: int) -> None:
-    """As those of floats, and without a warning: a program may add what it must not read."""
+    """As with floats, and without a warning, because a program may add values that it must not use."""
     x = FIELD.random("x", (4, terms))
     x[:, 0, 0], x[:, 1, 0], x[:, 1, -1], x[:, 2, 1] = np.inf, np.inf, -np.inf, np.nan
     total = FIELD.sum(x, (1,))

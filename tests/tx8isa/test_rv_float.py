@@ -129,7 +129,7 @@ def test_arithmetic_at_length(name: str, letter: str) -> None:
 
 
 def test_the_fused_primitive_on_binary64() -> None:
-    """``primitives.fma64`` as plain Python; its machine version is what test_emulator_float runs."""
+    """``primitives.fma64`` as plain Python; test_emulator_float runs its machine version."""
     form, rng = FORMS["d"], random.Random(12)
     source = operands(form, rng, 3 * 800)
     for bits in zip(source, source, source, strict=True):
@@ -160,7 +160,7 @@ def test_sums_next_to_ties(letter: str) -> None:
 
 @pytest.mark.parametrize("letter", FORMS)
 def test_products_at_the_border_of_the_normal_range(letter: str) -> None:
-    """Underflow is decided after rounding: what rounds up to the smallest normal number is not tiny."""
+    """Underflow is detected after rounding: a result rounded up to the smallest normal number is not tiny."""
     form, rng = FORMS[letter], random.Random(6)
     body = BY_MNEMONIC[f"fmul.{letter}"].body
     one = ((1 << form.exponent_bits - 1) - 1) << form.mantissa_bits

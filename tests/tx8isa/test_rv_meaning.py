@@ -1,4 +1,4 @@
-"""What the bodies of scalar instructions compute, against arithmetic with integers."""
+"""The results of scalar instructions' bodies, against arithmetic with integers."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_maintenance_is_what_its_name_says(mnemonic: str) -> None:
 
 
 def second_operands(record: Scalar) -> list[int]:
-    """Edge values of what the body receives as b: any register, or what the immediate can be."""
+    """Edge values of the body's operand b: any register, or the immediate's range."""
     immediates = [field for field in record.fields if field.kind in ("signed", "unsigned")]
     if not immediates:
         return EDGES

@@ -20,7 +20,7 @@ EVERY = [bits for bits in range(1 << 16) if bits & 3 != 3]
 
 
 def test_no_bits_are_two_instructions() -> None:
-    """All of them are tried with all records; what decodes is encoded again."""
+    """All 16-bit words are tried with all records; decoded ones are encoded again."""
     found = 0
     for bits in EVERY:
         matching = [(record, values) for record in RECORDS if (values := record.decode(bits)) is not None]

@@ -153,7 +153,7 @@ def test_ct_and_tdma_share_a_path() -> None:
 
 @pytest.mark.parametrize("record", instructions(), ids=lambda record: record.mnemonic)
 def test_compiled_code_finds_the_same(record: Instruction) -> None:
-    """The table of costs, read as compiled code reads it, gives what the functions give directly."""
+    """The table of costs, read as compiled code reads it, gives the same as the functions themselves."""
     table = tables.costs(MACHINE)
     scratch = np.zeros(queues.WORDS, dtype=np.int64)
     call = tables.write_dispatcher(list(cost.FUNCTIONS), queues.ARGUMENTS)
@@ -289,7 +289,7 @@ OF_THE_CHIP = [
     "timing.core.program",
     "timing.ddr.run",
 ]
-"""Figures that no instruction's own cost has, but what is around it."""
+"""Figures that are not part of an instruction's own cost."""
 
 
 def forget_range(figure: dict[str, Any]) -> None:
@@ -365,7 +365,7 @@ def test_bad_coefficients_are_refused_by_key(
 
 
 MEMORY = {"n": 1, "h": 64, "iter1": 1, "iter2": 1, "iter0": 256}
-"""What keeps the largest operands inside the largest memory: extents of shapes, trip counts."""
+"""Operands that keep the largest instructions inside the largest memory: extents of shapes, trip counts."""
 
 
 def test_no_time_overflows(table: dict[str, Any], tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Batches of engine instructions: each begins at a whole line, which a dense block has by chance alone."""
+"""Batches of engine instructions begin at whole lines; batches of a dense block do so only by chance."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _CHANNELS = (4, 8, 12, 32, 64, 65, 128)
 
 
 def is_dense(fmt: Format, *shape: int) -> bool:
-    """Whether the batches of an aligned tensor follow each other without a gap."""
+    """Return True if the batches of an aligned tensor follow each other without a gap."""
     placed = place(fmt, shape, Layout.NCX)
     return shape[0] == 1 or placed.batch_stride == placed.used_bytes
 
 
 def is_taken(mnemonic: str, /, **arguments: Argument) -> bool:
-    """Whether code is written for an instruction."""
+    """Return True if code is written for an instruction."""
     try:
         syntax_of(mnemonic).check(arguments)
     except ValueError as error:

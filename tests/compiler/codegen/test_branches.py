@@ -20,7 +20,7 @@ ROWS, SIZE, TURNS, COPIED, TILES = 4, 16, 3, 2, 2
 
 
 def copy_rows(kernel: Kernel, fillers: int) -> None:
-    """y[turn] = x[turn] in the first two of three turns, with so many instructions more in a turn."""
+    """y[turn] = x[turn] in the first two of three turns, with ``fillers`` more instructions in a turn."""
     zero = kernel.tile // TILES
     with kernel.loop(kernel.let(zero + TURNS)) as turn, kernel.if_below(turn, kernel.let(zero + COPIED)):
         buffer, other = kernel.buffer("x", SIZE * 4), kernel.buffer("other", SIZE * 4)
@@ -42,7 +42,7 @@ def test_a_branch_goes_as_far_as_it_reaches(fillers: int, jumps: int | None) -> 
 
 
 def copy_some_rows(kernel: Kernel) -> None:
-    """y[tile] = x[tile], in conditions of which the outcome is known, and that of a row that is known."""
+    """y[tile] = x[tile], under conditions with known outcome, and for a known row."""
     row = kernel.let(kernel.tile * 2)
     with kernel.if_below(row + 2, row):
         kernel.emit("td.memset.fp32", dst=kernel.buffer("never", 256), value=1.0, n=SIZE)

@@ -1,4 +1,4 @@
-"""Integer expressions: what the emitted instructions compute against Python's integers."""
+"""Integer expressions: results of the emitted instructions against Python's integers."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def small(out: Emitter, smallest: bool = False) -> Registers:
 def test_operands_are_right_whatever_registers_hold(
     smallest: bool, pairs: list[Pair], environment: dict[str, int]
 ) -> None:
-    """Several values at once, in any order, also after a variable has changed; what is there is found."""
+    """Several values at once, in any order, also after a variable has changed; registers are reused."""
     out = Emitter()
     registers = small(out, smallest)
     registers._free = [name for name in POOL if name not in VARIABLES]

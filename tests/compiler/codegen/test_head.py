@@ -1,4 +1,4 @@
-"""Heads: which instructions of a phase can begin before it, and where they are inserted."""
+"""Heads: the instructions of a phase that can begin before it, and the places where they are inserted."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_wait_is_before_the_first_use_outside_of_the_head() -> None:
 
 
 def test_what_does_not_belong_to_a_head() -> None:
-    """Data that phases write, buffers that were used before, turns of loops, copies, what others write to."""
+    """Data that phases write, buffers in use before, loop iterations, copies, buffers that others write."""
     k = kernel()
     x = load(k, "x", INPUT)
     k.emit("rdma.fp32", dst=x, src=TABLE.at(0), n=64)
@@ -132,7 +132,7 @@ def test_a_prefix_of_a_head() -> None:
 
 
 def test_little_is_loaded_for_what_comes_after_the_wait() -> None:
-    """All of the head is waited for at once: what is needed later would delay what is needed first."""
+    """A phase waits for all of the head at once, so loads needed later would delay the first ones."""
     k = kernel()
     a = load(k, "a", TABLE, 1 << 16)
     k.emit("dte.broadcast", dst=k.buffer("target", 256), src=a, tiles=0xFFFF, n=256)

@@ -1,4 +1,4 @@
-"""What compiled programs say of their scratchpad, against what the emulated engines touch."""
+"""Declared live ranges of compiled programs, against the bytes that the emulated engines touch."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ NETS: dict[str, Callable[[], Graph]] = {
 
 @pytest.fixture(scope="module", params=NETS)
 def compiled(request: pytest.FixtureRequest) -> tuple[Program, Image]:
-    """A network, compiled as if barriers took so long that every stack and sequence is worth it."""
+    """A network, compiled for barriers so slow that every stack and sequence pays."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
         program = compile_graph(NETS[request.param](), "fp16", 16)
@@ -108,7 +108,7 @@ def test_constants_go_to_weights_and_other_data_do_not(compiled: tuple[Program, 
 
 
 def is_constant(image: Image, place: int) -> bool:
-    """Whether a place of DDR, as slices number them, has bytes of the file."""
+    """Return True if a place of DDR, as slices number them, has bytes of the file."""
     at = place - DDR
     for segment in image.segments:
         start = ddr_offset(segment.address, image.windows)

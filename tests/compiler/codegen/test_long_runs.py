@@ -1,4 +1,4 @@
-"""Slices of compact tensors: in long runs and reordered where that takes less time, the same either way."""
+"""Slices of compact tensors, loaded in long runs and reordered if that is faster, with the same results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def numbers(*shape: int) -> Array:
 
 
 def copied(rows: int, first: int, channels: int, fmt: Format, tiles: int = 16) -> tuple[list[str], bool]:
-    """The loads, moves and stores of a copy of some channels of all rows, and whether it is right.
+    """Copy some channels of all rows; return the numbers of loads, moves and stores, and True if it is right.
 
     Every tile copies the same: they write the same numbers.
     """

@@ -1,4 +1,4 @@
-"""Loads and stores between two places of the scratchpad become moves; others stay what they are."""
+"""Loads and stores between two places of the scratchpad become moves; others stay unchanged."""
 
 from __future__ import annotations
 

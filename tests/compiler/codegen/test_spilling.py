@@ -27,11 +27,11 @@ from tx8isa.machine.description import Machine
 from tx8isa.numbers.formats import Format
 
 SIZE, ROWS, TILES = 16, 40, 2
-"""The phase of these tests copies rows of so many elements; their numbers come from many values."""
+"""Elements of a row that the phase of these tests copies; the row's number is computed from many values."""
 
 
 def with_stack(spm_bytes: int, stack: int = 2048) -> Machine:
-    """A machine with a small scratchpad that keeps so many bytes for the core."""
+    """A machine with a small scratchpad that reserves ``stack`` bytes for the core."""
     machine = small_machine(spm_bytes)
     spm = msgspec.structs.replace(machine.spm, bytes=spm_bytes + stack)
     return msgspec.structs.replace(machine, spm=spm)
@@ -46,7 +46,7 @@ def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
 
 @dataclass(frozen=True)
 class Nest:
-    """Loops in each other. Every one adds values, made of earlier ones: which, times what, plus what."""
+    """Nested loops. Each adds values made of earlier ones: the number of one, a factor, an addend."""
 
     counts: tuple[int, ...]
     made: tuple[tuple[tuple[int, int, int], ...], ...]
@@ -123,7 +123,7 @@ def test_networks_with_few_registers(seed: int, monkeypatch: pytest.MonkeyPatch,
 
 
 def test_every_phase_gives_the_stack_back() -> None:
-    """The stack pointer is what it was after a phase, and a phase with enough registers leaves it alone."""
+    """A phase restores the stack pointer, and a phase with enough registers does not change it."""
     spilled = [line.split() for line in _written(nest(1), Spills(frozenset(range(1, 9)))).text()]
     moves = [int(line[-1]) for line in spilled if line[0] == "addi" and line[1] == "sp,"]
     assert len(moves) == 2 and moves[0] < 0 and sum(moves) == 0 and moves[0] % 16 == 0

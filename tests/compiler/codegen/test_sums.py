@@ -1,5 +1,4 @@
-"""Expressions as sums: what the shortest code computes, and what is known of kept values, against Python's
-integers."""
+"""Expressions as sums: the shortest code, and facts about kept values, against Python's integers."""
 
 from __future__ import annotations
 
@@ -53,7 +52,7 @@ class Code:
         self.state = dict(environment)
 
     def value(self, value: Value) -> int:
-        """What an operand is."""
+        """Return the value of an operand."""
         with self.registers.scope():
             begin = self.out.count
             register = self.registers.operand(value)
@@ -73,7 +72,7 @@ class Code:
 def kept_values(
     code: Code, lines: Sequence[tuple[Variable, int, int]], rules: Sequence[int]
 ) -> list[tuple[Value, int]]:
-    """Values in registers, with what they are; later ones are made of earlier ones."""
+    """Values in registers with their expressions; later ones are made of earlier ones."""
     found: list[tuple[Value, int]] = []
     for variable, factor, addend in lines:
         value: Value = variable * factor + addend
@@ -95,7 +94,7 @@ def kept_values(
 def test_what_is_known_of_kept_values_is_right(
     lines: list[tuple[Variable, int, int]], rules: list[int], environment: dict[str, int], changes: bool
 ) -> None:
-    """Also after a variable that some are made of has changed."""
+    """Also after a variable in some of them has changed."""
     code = Code(environment)
     with code.registers.scope():
         kept = kept_values(code, lines, rules)
@@ -129,7 +128,7 @@ def test_a_difference_of_kept_values_may_be_a_number() -> None:
 
 
 def test_rows_with_a_halo_are_not_compared_again() -> None:
-    """Rows of an image from one before those of a tile to one behind them: there are always some."""
+    """Rows of an image from one before a tile's rows to one after them, which are never empty."""
     code = Code({"s0": 3, "s1": 5})
     begin = code.keep(maximum(TILE * 4 - 1, 0))
     end = minimum(TILE * 4 + 5, 32)
@@ -175,7 +174,7 @@ SIZES = np.arange(1, 41, dtype=np.int64)
 
 
 def sized(value: Callable[[Size], Value], state: dict[str, int]) -> list[str]:
-    """The mnemonics for an operand with a size; it is what it should be at all points."""
+    """Return the mnemonics for an operand with a size, after checking its value at all points."""
     domain = Domain({"n": SIZES}, 16, np.ones(len(SIZES), bool))
     made = value(dimension(domain, "n"))
     out = Emitter()
@@ -194,7 +193,7 @@ def sized(value: Callable[[Size], Value], state: dict[str, int]) -> list[str]:
 
 
 def meaning(value: Value, state: dict[str, int]) -> int:
-    """What an expression is, by Python's arithmetic."""
+    """Evaluate an expression by Python's arithmetic."""
     if isinstance(value, Variable):
         return state[value.register]
     if not isinstance(value, Operation):

@@ -72,7 +72,7 @@ ALL = "#tx8be.spm<whole, whole, whole, whole>"
 
 
 def exchanged(kind: str, before: str, after: str, axis: str = "rows", cut: str = CUT) -> str:
-    """A group that exchanges what its first member makes before the second one reads it."""
+    """A group that exchanges its first member's result before the second one reads it."""
     tensor = f"tensor<{S}xf16>"
     unary = f"({tensor}) -> {tensor}"
 

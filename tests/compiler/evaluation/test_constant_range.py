@@ -41,7 +41,7 @@ NUMBERS_OF = {"fp16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)
 
 
 def finite_in(every: Array) -> Array:
-    """Which numbers of a 16-bit format NumPy calls finite."""
+    """Return True for numbers of a 16-bit format that NumPy calls finite."""
     with np.errstate(invalid="ignore"):
         return np.isfinite(every.astype(np.float64))
 

@@ -34,7 +34,7 @@ def test_what_is_not_finite_stays() -> None:
 
 @pytest.mark.parametrize("terms", [1, 7, 1000, 4608])
 def test_sums_of_products_are_exact(terms: int) -> None:
-    """The product of the operands on their grids, in fractions, is what the run gives, rounded once."""
+    """The run equals the product of the operands on their grids, computed in fractions and rounded once."""
     rng = np.random.default_rng(terms)
     a, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((3, terms), (terms, 2)))
     made = HostRun(float_graph([("MatMul", "n", ["a", "w"], "y", {})], {"a": (3, terms)}, {"w": w}))
@@ -55,7 +55,7 @@ def test_sums_of_products_are_exact(terms: int) -> None:
 
 
 def test_the_order_of_channels_does_not_change_a_bit() -> None:
-    """Sums in another order would end in other bits, were they not exact."""
+    """Inexact sums in another order would have other bits."""
     rng = np.random.default_rng(4)
     w, x = rng.standard_normal((8, 40, 3, 3)).astype(np.float32), rng.standard_normal((1, 40, 9, 9))
     order = rng.permutation(40)

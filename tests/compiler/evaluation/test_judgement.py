@@ -1,4 +1,4 @@
-"""What is said of a run: against the model's own numbers, and what rounding them alone costs."""
+"""The judgement of a run: against the model's own numbers, and the error of rounding them alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOLDED: list[NodeSpec] = [
     ("Relu", ["b"], ["c"], {}),
     ("Add", ["c", "b"], ["y"], {}),
 ]
-"""Products with numbers of which FP16 has neither, though it has their product."""
+"""Products of two numbers that FP16 cannot hold, although it holds their product."""
 
 
 def of(made: Graph, dtype: str, got: Array, x: Array) -> Judgement:
@@ -27,13 +27,13 @@ def of(made: Graph, dtype: str, got: Array, x: Array) -> Judgement:
 
 
 def test_the_reference_is_what_the_model_says() -> None:
-    """Nothing is rounded: 1e6 and 2e-6 are 1000000 and what binary32 has of 2e-6."""
+    """Nothing is rounded: 1e6 is 1000000, and 2e-6 is its binary32 value."""
     constants = {"large": np.array(1e6, np.float32), "small": np.array(2e-6, np.float32)}
     made, x = graph(FOLDED, {"x": (64,)}, constants), draw(64)
     b = x.astype(np.float64) * 1e6 * float(np.float32(2e-6))
     found = of(made, "fp16", np.maximum(b, 0) + b, x)
     assert found.verdict.ok and found.verdict.max_abs_error < 1e-12
-    assert not found.rounding.ok  # 65504 * 2e-6: what FP16 has of both numbers
+    assert not found.rounding.ok  # 65504 * 2e-6: both numbers in FP16
     assert found.blame is None and found.as_the_format_allows
 
 
@@ -90,7 +90,7 @@ def test_a_program_that_folds_constants_before_it_rounds_them_is_right(dtype: st
 
 
 def in_steps(step: float) -> tuple[Graph, Graph]:
-    """A network of floats, and what it becomes with its input in bytes of some step."""
+    """A network of floats, and its quantised form with an input of bytes of some step."""
     relu: NodeSpec = ("Relu", ["d"], ["y"], {})
     floats = graph([("Identity", ["x"], ["d"], {}), relu], {"x": (64,)})
     steps = {"s": np.array(step, np.float32), "z": np.array(0, np.int8)}
@@ -103,7 +103,7 @@ def in_steps(step: float) -> tuple[Graph, Graph]:
 
 
 def with_floats(step: float, off: float = 0.0, **said: Any) -> tuple[Judgement, Array]:
-    """The judgement of a program that is ``off``, and what quantising costs, by NumPy."""
+    """The judgement of a program that is ``off``, and the error of quantising, by NumPy."""
     floats, made = in_steps(step)
     x = np.linspace(-2, 2, 64).astype(np.float32)
     expected = np.maximum(np.rint(x / np.float32(step)) * step, 0)
@@ -146,7 +146,7 @@ def test_who_allows_more_gets_more(loss: float, right: bool) -> None:
 
 
 def test_a_wrong_program_of_bytes_is_at_fault_itself() -> None:
-    """It is within what quantising may cost, but not what the quantised graph says."""
+    """Its error is within the limit of quantising, but differs from the quantised graph."""
     found, _ = with_floats(0.02, off=0.05)
     assert not found.verdict.ok and found.blame == "program" and not found.as_the_format_allows
     assert found.verdict.text.startswith("compared with the quantised graph: max error 0.05, cosine 0.99")

@@ -57,7 +57,7 @@ def test_the_error_is_that_of_the_chip(net: object, dtype: str) -> None:
 
 
 def test_what_the_format_cannot_hold_is_found() -> None:
-    """A sum of squares as data make it: 300 squared is beyond FP16, what is computed of it is not."""
+    """A sum of squares of data: 300 squared is beyond FP16, the final result is not."""
     nodes: list[NodeSpec] = [
         ("Mul", ["x", "z"], ["a"], {}),
         ("Relu", ["a"], ["b"], {}),

@@ -1,4 +1,4 @@
-"""What cannot be done with sizes that data decides is refused in one line that says where, and what to do."""
+"""Unsupported uses of data-dependent sizes are refused in one line that says where, and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs whose outputs have sizes that data decides: bounds, sessions, command lines, what is reported."""
+"""Programs whose outputs have data-dependent sizes: bounds, sessions, command lines, reports."""
 
 from __future__ import annotations
 

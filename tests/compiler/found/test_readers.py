@@ -1,4 +1,4 @@
-"""What reads values whose sizes data decides, against onnxruntime: with nothing found, some, and all."""
+"""Operators that read values of data-dependent sizes, against onnxruntime: nothing found, some, and all."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _used(nodes: Sequence[Any]) -> dict[str, Any]:
 
 
 def detector() -> tuple[list[Any], list[Any], dict[str, Any]]:
-    """What follows a suppression in detectors: boxes, classes and scores of what was selected."""
+    """The end of a detector after its suppression: boxes, classes and scores of the selected ones."""
     known = {"most": np.array([5]), "iou": np.float32([0.3]), "score": np.float32([0.5])}
     inputs, first = suppression((1, 3, 24), **known)
     nodes = [

@@ -1,4 +1,4 @@
-"""The constants of graph.json: inline data and files, what is read and what is refused."""
+"""The constants of graph.json: inline data and files, and refusals."""
 
 from __future__ import annotations
 

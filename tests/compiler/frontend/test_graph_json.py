@@ -1,4 +1,4 @@
-"""graph.json: what is read, what is refused with which message; the schema agrees with the parser."""
+"""graph.json: valid graphs, refusals with their messages; the schema agrees with the parser."""
 
 from __future__ import annotations
 

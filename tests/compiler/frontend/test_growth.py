@@ -53,7 +53,7 @@ def concatenated() -> list[NodeProto]:
 
 
 def repeated(steps: int) -> tuple[list[NodeProto], dict[str, Any]]:
-    """A loop that doubles what it carries."""
+    """A loop that doubles its carried value."""
     value = helper.make_tensor_value_info
     body = helper.make_graph(
         [one("Concat", ["v", "v"], ["w"], axis=0), one("Identity", ["on"], ["go"])],
@@ -143,7 +143,7 @@ def test_constants_of_a_usual_size_are_computed() -> None:
 
 
 def doubling(levels: int) -> list[FunctionProto]:
-    """Functions each of which calls the one before twice."""
+    """Functions that each call the one before twice."""
     own = [helper.make_opsetid("", 20), helper.make_opsetid("d", 1)]
     body = [one("Relu", ["a"], ["b"])]
     found = []

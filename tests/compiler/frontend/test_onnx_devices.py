@@ -1,4 +1,4 @@
-"""Configurations of devices in ONNX models: what is read, and what ONNX does not allow."""
+"""Configurations of devices in ONNX models: reading them, and refusals of invalid ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read(made: ModelProto) -> Graph:
 
 
 def one(*specs: Any, stage: int | None = None, name: str = "mesh", devices: Any = 2) -> ModelProto:
-    """A product that says something for a configuration."""
+    """A product with an entry for a configuration."""
     node = placed(helper.make_node("MatMul", ["x", "w"], ["y"], "n"), *specs, stage=stage, name=name)
     return configured([node], {"x": (4, 12)}, {"w": weights(12, 8)}, devices)
 

@@ -1,4 +1,4 @@
-"""What onnxruntime writes into models beside ONNX's own operators, as the reader sees it."""
+"""Reads the operators that onnxruntime writes into models in addition to ONNX's own."""
 
 from __future__ import annotations
 

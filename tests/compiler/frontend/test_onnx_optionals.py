@@ -1,4 +1,4 @@
-"""Optionals: whether they have an element is known when a model is read, as onnxruntime finds it."""
+"""Optionals: the reader knows for each whether it has an element, in agreement with onnxruntime."""
 
 from __future__ import annotations
 

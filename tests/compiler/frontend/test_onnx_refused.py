@@ -280,7 +280,7 @@ def test_a_truncated_or_damaged_file_never_ends_in_a_traceback(tmp_path: Path) -
 def test_a_zero_point_that_its_type_does_not_have(
     kind: int, value: int, found: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A file has bytes as numbers of 32 bits, of which onnx would keep the lowest eight."""
+    """A file stores bytes as 32-bit numbers; onnx would keep their lowest eight bits."""
     nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"], name="q")]
     made = model(nodes, {"x": (2, 3)}, constants={"s": np.array(0.5, np.float32)})
     made.graph.output[0].type.tensor_type.elem_type = kind

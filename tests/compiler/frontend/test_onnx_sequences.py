@@ -1,4 +1,4 @@
-"""Sequences of tensors: against onnxruntime, and what is refused of them."""
+"""Sequences of tensors, against onnxruntime, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a .pt2 file could make PyTorch execute is found before PyTorch reads it."""
+"""Code that a .pt2 file could make PyTorch execute is found before PyTorch reads it."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_any_other_expression_is_refused(expression: str, tmp_path: Path) -> Non
     ],
 )
 def test_operators_of_graphs_pass(target: str, tmp_path: Path) -> None:
-    """What PyTorch does not look up stays text for it."""
+    """Names that PyTorch does not look up are harmless text."""
     check_archive(archive(tmp_path, program(target=target)))
 
 

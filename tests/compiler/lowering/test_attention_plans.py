@@ -1,4 +1,4 @@
-"""Every way of cutting an attention gives the same numbers, without a race; causal masks without a mask."""
+"""Every cut of an attention gives the same numbers, without a race; causal masks need no mask tensor."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_long_causal_attention_has_code() -> None:
 
 
 def test_blocks_that_nobody_sees_are_skipped() -> None:
-    """The mask says that they count for nothing: so may what is there."""
+    """The mask gives them no weight, so their contents must not matter."""
     case = made((1, 256, 256, 32), Format.FP16, causal(256, 256))
     hidden = {**case.inputs, "v": case.inputs["v"].copy()}
     hidden["v"][:, 192:] = np.nan
@@ -265,7 +265,7 @@ def test_every_cut() -> None:
 
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 def test_a_padding_mask_as_exporters_write_it(dtype: str) -> None:
-    """(1 - taken) times the lowest FP32 number, of which shorter formats must not make infinity."""
+    """(1 - taken) times the lowest FP32 number, which must not become infinite in shorter formats."""
     nodes = [
         ("Sub", ["one", "taken"], ["hidden"], {}),
         ("Mul", ["hidden", "lowest"], ["mask"], {}),

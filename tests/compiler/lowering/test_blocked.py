@@ -1,4 +1,4 @@
-"""Groups of a convolution or pool and steps, blocked and compact: hand-made works, all ways to cut."""
+"""Groups of a convolution or pool and an epilogue, blocked and compact: hand-made works, all cuts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def channels_last(values: Array) -> Array:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A chain of nodes: an anchor on ``x`` and steps behind it, whose other operands are inputs."""
+    """A chain of nodes: an anchor on ``x`` and its epilogue, whose other operands are inputs."""
 
     nodes: Nodes
     inputs: dict[str, Shape]
@@ -49,7 +49,7 @@ class Case:
     blocked: bool = True
 
     def work(self) -> tuple[Work, list[DdrTensor], dict[str, Array], Array]:
-        """The group, its tensors, what they hold and the expected result."""
+        """The group, its tensors, their contents and the expected result."""
         made = graph(self.nodes, self.inputs, self.constants, [self.nodes[-1][2][0]])
         values = {name: draw(*shape, seed=7 + i) for i, (name, shape) in enumerate(self.inputs.items())}
         expected = run_reference(made, values, storage=self.dtype)[self.nodes[-1][2][0]]
@@ -234,7 +234,7 @@ def test_what_tiles_share_arrives_in_time(tiles: int, what: str, dtype: str) -> 
     ids=["uneven rows", "positions", "half a plane each", "planes and images", "rows that are skipped"],
 )
 def test_rows_that_some_tiles_share_arrive_in_time(case: Case, what: str) -> None:
-    """Ways of which the grid has several tiles with the same rows, and several with other rows or images."""
+    """Cuts whose grid has several tiles with the same rows, and several with other rows or images."""
     expected = case.run()
     for tiles in (4, 16):
         ways = plans(case.layer(), Target(tiles, 0x2F0000, Format.FP16), 0x2F0000)
@@ -257,7 +257,7 @@ def test_rows_that_some_tiles_share_arrive_in_time(case: Case, what: str) -> Non
     ids=["residual", "strides", "dilations", "depthwise", "maximum", "mean"],
 )
 def test_rows_are_divided_where_there_are_few(case: Case) -> None:
-    """Tiles along the columns, of which the first and the last have padding; several slices of a tile too."""
+    """Tiles along the columns, with padding at the first and the last; also several slices of a tile."""
     expected = case.run()
     for tiles in (5, 16):
         target = Target(tiles, 0x2F0000, FORMATS[case.dtype])
@@ -328,7 +328,7 @@ def test_an_addend_that_is_complete_is_loaded_before_the_tiles_meet(share: str) 
 
 
 def test_the_order_of_the_ways_follows_the_machine() -> None:
-    """Where links are slow nothing that has to be sent comes first."""
+    """With slow links, cuts without exchanges come first."""
     layer = conv((1, 256, 14, 14), (256, 256, 3, 3), pads=(1, 1, 1, 1)).layer()
     machine = load_machine()
     rate = dataclasses.replace if dataclasses.is_dataclass(machine.noc.link_out) else msgspec.structs.replace

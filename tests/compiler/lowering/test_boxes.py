@@ -1,4 +1,4 @@
-"""Transposes in boxes: long runs of DDR on both sides, and the moves between them in the scratchpad."""
+"""Transposes by boxes: long runs of DDR on both sides, and moves between them in the scratchpad."""
 
 from __future__ import annotations
 

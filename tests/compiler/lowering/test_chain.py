@@ -37,7 +37,7 @@ from tx8isa.numbers.rounding import rounded
 
 @dataclass
 class Value64:
-    """A value of a chain: its data in binary64 and what the compiler knows of it."""
+    """A value of a chain: its data in binary64 and the compiler's facts about it."""
 
     tensor: Tensor
     data: Array
@@ -234,7 +234,7 @@ def test_what_no_chain_takes() -> None:
     assert chainable("Add", replace(call, inputs=(Tensor("x", "float32", (3,)),) * 2))
 
 
-# --- steps behind an anchor ------------------------------------------------------------------------------
+# --- epilogues -------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -293,7 +293,7 @@ def anchored(
 
 
 def steps_of(made: Graph, shape: Shape) -> list[Step]:
-    """The nodes of a chain as steps behind its first input."""
+    """The nodes of a chain as an epilogue of its first input."""
     result = DdrTensor("y", made.fmt, shape)
     running, steps = 0, []
     for at, node in enumerate(made.nodes):

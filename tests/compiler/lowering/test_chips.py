@@ -84,7 +84,7 @@ def test_all_reduce_in_several_blocks(way: str) -> None:
 
 
 def columns_summed(parts: list[Array], column: int) -> Array:
-    """On a tree of 3 x 2 chips: sums of columns, that of the member's own first and then those before it."""
+    """On a tree of 3 x 2 chips: sums of columns, first the member's own one and then the ones before it."""
     sums = [parts[2 * each] + parts[2 * each + 1] for each in range(3)]
     return sums[column] + sums[column - 1] + sums[column - 2]
 
@@ -246,8 +246,7 @@ def test_broadcast(shape: tuple[int, ...]) -> None:
 @LONG
 @pytest.mark.parametrize("way", WAYS)
 def test_prices_are_near_simulated_time(way: str) -> None:
-    """What a second all-reduce adds to a program, without its new lines of code; the first one comes with the
-    start."""
+    """The time of a second all-reduce, without cold lines of code; the first one includes the start."""
     machine, ring, size = warm(load_machine(None).of_chips(2, 2)), (0, 2, 3, 1), 1 << 16
     cycles = []
     for count in (1, 2):

@@ -155,7 +155,7 @@ def test_batch_normalization_of_more_channels_than_fit_at_a_time(constant: bool)
 
 
 def test_batch_normalization_uses_the_forms_of_the_overview() -> None:
-    """Where nothing is cold: the first use of a looped form takes longer than it saves on so few channels."""
+    """On a warm machine, because the first use of a looped form costs more than it saves on few channels."""
     machine = warm(load_machine(None))
 
     def text(channels: int) -> str:
@@ -243,7 +243,7 @@ def test_a_residual_block_stays_in_one_order() -> None:
 
 @pytest.mark.parametrize("pools", [0, 1])
 def test_the_first_copy_of_a_tile_is_made_early(pools: int) -> None:
-    """Before the first phase, or behind it where neither it nor the next one sends anything."""
+    """Before the first phase, or after it if neither it nor the next one sends anything."""
     nodes = [
         *[("MaxPool", ["x"], ["p"], {"kernel_shape": (2, 2)})][:pools],
         ("Conv", ["p" if pools else "x", "w"], ["y"], {"pads": (1, 1, 1, 1)}),

@@ -90,7 +90,7 @@ def test_weights_with_zero_points(tmp_path: Path) -> None:
     ],
 )
 def test_convolutions(w: tuple[int, ...], y: tuple[int, ...], attrs: dict[str, Any], tmp_path: Path) -> None:
-    """What lies beyond the image adds nothing, whatever the zero point is."""
+    """Positions outside of the image add nothing, whatever the zero point is."""
     known = {"w": weights(w), "ws": np.array(0.01, np.float32)}
     assert_close(
         model_of(written_out("ConvInteger", ["w"], **attrs), (1, 16, 9, 8), y, known), tmp_path, "fp32"

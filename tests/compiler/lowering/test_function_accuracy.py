@@ -152,7 +152,7 @@ def _check(op: str, dtype: str, dense: bool) -> None:
 
 
 _DROPS_NAN = ("HardSigmoid", "ThresholdedRelu", "Shrink")
-"""Of NaN they make numbers: docs/numbers.md says so of the first, ONNX of the others."""
+"""Functions that turn NaN into numbers, the first by docs/numbers.md, the others by ONNX."""
 
 
 def test_the_page_states_all_functions() -> None:

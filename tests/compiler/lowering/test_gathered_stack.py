@@ -117,7 +117,7 @@ def test_right_and_without_hazards(tmp_path: Path, name: str, dtype: str, tiles:
 
 @pytest.mark.parametrize("name", ["fire", "residuals"])
 def test_right_where_lines_are_written_to_their_end(tmp_path: Path, name: str) -> None:
-    """What engines write behind a result meets nothing that is still needed."""
+    """Engines' writes after the end of a result hit no live data."""
     made = NETS[name]()
     program = gathered(made, "fp16", 16, tmp_path)
     inputs = random_inputs(made, {}, 3)
@@ -174,7 +174,7 @@ def test_what_only_its_own_tile_reads_is_not_sent(tmp_path: Path) -> None:
     assert program.report is not None
     text = program.text.splitlines()
     begin = next(at for at, line in enumerate(text) if ".node" in line and '"n0"' in line)
-    assert sum("dte.broadcast" in line for line in text[begin:]) == 2  # x, and what the first one gives
+    assert sum("dte.broadcast" in line for line in text[begin:]) == 2  # x, and the result of the first one
 
 
 @pytest.mark.long

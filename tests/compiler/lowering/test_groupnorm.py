@@ -1,4 +1,4 @@
-"""Normalized groups, repeated positions and inserted zeros on the emulated chip, dealt in different ways.
+"""Normalized groups, repeated positions and inserted zeros on the emulated chip, in different cuts.
 
 The reference of the operators is held against NumPy here.
 """
@@ -30,7 +30,7 @@ SHAPES = [
 
 
 def normalized(shape: tuple[int, ...], groups: int, steps: bool = False) -> Graph:
-    """GroupNormalization, with or without something behind it."""
+    """GroupNormalization, with or without an epilogue."""
     channels = shape[1]
     constants = {"s": draw(channels, seed=1), "b": draw(channels, seed=2)}
     nodes: list[NodeSpec] = [
@@ -76,7 +76,7 @@ def test_groups_of_channels(shape: tuple[int, ...], groups: int) -> None:
 @pytest.mark.parametrize("tiles", [1, 16])
 @pytest.mark.parametrize(("shape", "groups"), [((1, 64, 24, 24), 8), ((3, 20, 17, 19), 20)])
 def test_slices_and_steps(shape: tuple[int, ...], groups: int, tiles: int, dtype: str) -> None:
-    """A small scratchpad: what a tile has is loaded for each turn, in slices with a rest."""
+    """A small scratchpad: a tile's shard is loaded for each turn, in slices with a tail."""
     made = normalized(shape, groups, steps=True)
     assert_right(made, dtype, tiles, small_machine(), scale=3.0)
 

@@ -34,7 +34,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pools() -> Graph:
-    """Steps before, between and behind two pools of maxima."""
+    """Pointwise operators before, between and after two pools of maxima."""
     net = Net(1, 24, 27, 11)
     net.node("Relu", [net.conv("x", "a", (40, 24, 3, 3), **PADDED)], "b")
     net.node("MaxPool", ["b"], "c", kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
@@ -213,7 +213,7 @@ def assert_same_bits(
     ("made", "tiles"), [(fire(True), 16), (fires(), 7), (fires(squeezed=48, rows=15), 7), (bottleneck(), 4)]
 )
 def test_right_where_lines_are_written_to_their_end(made: Graph, tiles: int, tmp_path: Path) -> None:
-    """What engines write behind a result meets nothing that is still needed."""
+    """Engines' writes after the end of a result hit no live data."""
     program = planned(made, "fp16", tiles, tmp_path)
     inputs = random_inputs(made, {}, 3)
     loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)
@@ -232,7 +232,7 @@ def test_fire_modules_in_few_instructions(
     """Biases begin the sums of several stages; rows of one plane arrive where they belong, but for those
     behind the own rows; a join has one ReLU, behind its pool if there is one."""
     program = planned(fires(squeezed), "fp16", tiles, tmp_path)
-    text = program.text[: program.text.rindex("ne.gemm")]  # behind it the result gets another layout
+    text = program.text[: program.text.rindex("ne.gemm")]  # after it the result gets another layout
     begun = text.count("src_stride0=0,")
     assert (begun, text.count("td.gatherscatter") - begun) == (spread, moved)
     assert program.text.count("dte.shuffle") == shuffled
@@ -242,7 +242,7 @@ def test_fire_modules_in_few_instructions(
 def test_other_workers_begin_when_earlier_phases_are_complete(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Nothing orders them with what worker 0 still does for the phase before in the same buffers."""
+    """Nothing orders them with worker 0's remaining work for the phase before in the same buffers."""
     begun: list[bool] = []
     on_worker = Kernel.on_worker
 
@@ -360,7 +360,7 @@ def test_steps_begin_where_windows_reach_over_the_edge(monkeypatch: pytest.Monke
 
 @pytest.mark.long
 def test_bands_that_are_lower_than_a_halo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Rows of others than the neighbours are needed, or there is nobody to exchange rows with."""
+    """Rows of tiles that are not neighbours are needed, or there is no tile to exchange rows with."""
     found = stages(monkeypatch, tower())
     assert bands_of(found, 7) == Bands(7, 2, 13)
     assert bands_of(found, 13) is None

@@ -27,7 +27,7 @@ from tx8isa.numbers.formats import Format
 
 SPM = load_machine(None).spm.reserved
 WARM = warm(load_machine(None))
-"""Where sharing pays for small tensors: an exchange needs no command for the first time."""
+"""A machine on which sharing pays for small tensors, because no command is cold in an exchange."""
 FOLDS = {"ReduceSum": np.sum, "ReduceMean": np.mean, "ReduceMax": np.max}
 
 
@@ -205,7 +205,7 @@ def test_rows_without_a_hazard_whatever_the_threads(made: Graph) -> None:
 
 
 def best_ways(made: Graph) -> set[str]:
-    """How the best candidates divide the operator itself, the only template that has several ways."""
+    """Return the best candidates' cuts of the operator itself, the only template with several cuts."""
     found = compiler.compile(made, "fp16").report.templates
     (template,) = [t for t in found if any(trial.cut and "way" in trial.cut.choices for trial in t.tried)]
     least = min(trial.cycles for trial in template.tried if trial.cycles is not None)
@@ -284,7 +284,7 @@ def test_global_pools_of_few_channels(shape: Shape, dtype: str) -> None:
 
 @pytest.mark.parametrize("channels", [24, 40, 72])
 def test_global_pools_behind_a_convolution(channels: int) -> None:
-    """Of what another phase wrote in planes, whose padding lanes hold anything."""
+    """Of another phase's result in planes, whose padding lanes hold anything."""
     import emulator
 
     nodes = [("Conv", ["x", "w"], ["c"], {}), ("GlobalAveragePool", ["c"], ["y"], {})]

@@ -1,4 +1,4 @@
-"""Products that tiles share: every way of dividing one gives the same numbers, and has no race.
+"""Products that tiles share: every cut gives the same numbers, without a race.
 
 Matrices of small integers, so that every order of summation gives exactly what NumPy's integers give.
 """
@@ -44,7 +44,7 @@ def slower_ddr(machine: Machine, times: float) -> Machine:
     ("fmt", "stored"), [(Format.FP16, None), (Format.BF16, Format.FP32), (Format.FP32, None)]
 )
 def test_a_plan_that_is_proposed_fits_the_scratchpad(fmt: Format, stored: Format | None, spm: int) -> None:
-    """Also what is left of the inner dimension: the code of every plan has its buffers in so many KiB."""
+    """Also the tail of the inner dimension: the buffers of every plan fit ``spm`` KiB."""
     case = made((512, 512 + 33), (512 + 33, 512), fmt, stored=stored, out=fmt)
     target = Target(16, spm << 10, fmt)
     found = [cut for cut in matmul_cuts(target, case.work) if cut.choice("stay", "") and cut.sizes]
@@ -55,7 +55,7 @@ def test_a_plan_that_is_proposed_fits_the_scratchpad(fmt: Format, stored: Format
 
 @pytest.mark.parametrize(("rows", "terms", "columns"), [(256, 256, 256), (128, 768, 768), (1024, 256, 512)])
 def test_where_ddr_is_slower_fewer_tiles_load_a_constant(rows: int, terms: int, columns: int) -> None:
-    """What is proposed first follows from the rates of the machine, as what the search decides does."""
+    """The first proposal follows from the rates of the machine, as the choice of the search does."""
     made = graph([("MatMul", ["x", "w"], ["y"], {})], {"x": (rows, terms)}, {"w": draw(terms, columns)})
     parts = []
     for times in (1, 0.5):

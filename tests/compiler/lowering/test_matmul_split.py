@@ -1,4 +1,4 @@
-"""Products whose terms are dealt to tiles: every way gives the same numbers, has no race, and is chosen well.
+"""Products whose terms are divided among tiles: the same numbers by every cut, no race, a good choice.
 
 Matrices of small integers, so that every order of summation gives exactly what NumPy's integers give.
 """
@@ -168,7 +168,7 @@ def test_the_rule_deals_terms_where_most_tiles_would_be_idle(
 
 
 def test_gemm_with_everything() -> None:
-    """alpha, beta, an addend for each element, a transposed operand, and what is done to the result."""
+    """alpha, beta, an addend for each element, a transposed operand, and an epilogue."""
     node = ("Gemm", ["a", "b", "c"], ["t"], {"alpha": 0.5, "beta": 2.0, "transB": 1})
     made_graph = graph([node, ("Relu", ["t"], ["y"], {})], {"a": (4, 9000), "b": (64, 9000), "c": (4, 64)})
     program, cut = compiled(made_graph)
@@ -194,7 +194,7 @@ def test_a_plan_keeps_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("m", "n", "ways"), [(4, 64, {"ddr"}), (192, 192, {"ddr", "dte"})])
 def test_much_is_exchanged_over_the_dte(m: int, n: int, ways: set[str]) -> None:
-    """A phase may be the only one that uses it, and the first copy of a program takes long."""
+    """A phase may be the only user of the DTE, and the first copy of a program takes long."""
     proposed = made((m, 4096), (4096, n), Format.FP16).all_cuts()
     assert {cut.choice("exchange", "") for cut in proposed if is_split(cut)} == ways
 

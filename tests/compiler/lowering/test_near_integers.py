@@ -1,4 +1,4 @@
-"""Convolutions and sums of bytes by the matrix engine's own steps: at most a step from what ONNX says."""
+"""Convolutions and sums of bytes by the matrix engine's own steps: at most one step from ONNX's result."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def convolution(
 
 
 def steps_apart(model: Any, feeds: dict[str, Array], folder: Path) -> tuple[Array, str]:
-    """How far the bytes of a near program are from those of onnxruntime, and its text."""
+    """Return the largest distance of a near program's bytes from onnxruntime's, and its text."""
     program = compile_graph(replace(imported(model, folder), near=True), "fp16")
     (got,) = run.execute(program, feeds)[0].values()
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])

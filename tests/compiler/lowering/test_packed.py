@@ -202,7 +202,7 @@ def test_a_chunk_has_no_more_bytes_than_its_numbers_need(bits: int) -> None:
 
 @pytest.mark.parametrize("fmt", DTYPES)
 def test_scales_are_rounded_once(fmt: Format) -> None:
-    """What is multiplied is the scale in the format of the weights times a power of two."""
+    """The factor is the scale in the format of the weights times a power of two."""
     rng = np.random.default_rng(0)
     scale = (rng.uniform(0.5, 1, (2, 64)) * np.exp2(rng.integers(-13, 6, (2, 64)))).astype(np.float32)
     numbers = Numbers(np.zeros((64, 64), np.int8), scale, None, 4, 32)

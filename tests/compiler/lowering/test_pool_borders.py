@@ -1,4 +1,4 @@
-"""Pools of negative numbers: what lies beyond an image takes no part, wherever tiles or slices end."""
+"""Pools of negative numbers ignore positions outside of an image, wherever tiles or slices end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A convolution and the global pool behind it in one phase: the same bytes, and when they stay apart."""
+"""A convolution and the global pool after it in one phase: the same bytes, and cases that stay separate."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def always() -> Iterator[None]:
 
 
 def conv(image: tuple[int, ...], weights: tuple[int, ...], *after: NodeSpec, **attrs: object) -> Graph:
-    """A convolution with bias and a ReLU, and what follows them; by default the pool of all positions."""
+    """A convolution with bias and a ReLU, and a last operator, by default the pool of all positions."""
     nodes: list[NodeSpec] = [("Conv", ["x", "w", "b"], ["a"], attrs), ("Relu", ["a"], ["c"], {})]
     constants = {"w": draw(*weights, scale=0.2), "b": draw(weights[0], seed=2)}
     return graph([*nodes, *(after or (POOL,))], {"x": image}, constants)
@@ -120,7 +120,7 @@ def test_a_residual_and_an_inexact_step_before_the_pool() -> None:
 @pytest.mark.parametrize("dtype", ["fp16", "fp32"])
 @pytest.mark.parametrize("last", ["GlobalMaxPool", "ReduceMax", "Sigmoid"])
 def test_the_largest_of_all_positions(last: str, dtype: str) -> None:
-    """Values of both signs, in narrow planes, and with a step behind that is computed in FP32."""
+    """Values of both signs, in narrow planes, and with an epilogue in FP32."""
     pool: NodeSpec = (last, ["a"], ["y"], {})
     if last == "ReduceMax":
         pool = (last, ["a", "axes"], ["y"], {"keepdims": 0})

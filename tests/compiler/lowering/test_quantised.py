@@ -210,7 +210,7 @@ def test_inputs_are_quantised_before_they_lose_digits(shape: tuple[int, ...], tm
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 def test_ties_and_limits(dtype: str, tmp_path: Path) -> None:
-    """Halves go to the even integer before the zero point is added; what is beyond saturates."""
+    """Halves go to the even integer before the zero point is added; numbers out of range saturate."""
     halves = np.concatenate([np.arange(-300, 300) / 2, [1e9, -1e9, 3e38, -3e38]]).astype(np.float32)
     zero = np.array(7, dtype)
     nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"], "q")]

@@ -1,4 +1,4 @@
-"""What links carry in exchanges between chips, and which way of an exchange has the lowest price."""
+"""The traffic of links in exchanges between chips, and the algorithm of an exchange with the lowest price."""
 
 from __future__ import annotations
 

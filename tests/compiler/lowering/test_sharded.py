@@ -1,4 +1,4 @@
-"""Sharded sequences: right results, without hazards, on every mesh, and what cannot be sharded."""
+"""Sharded sequences: right results, without hazards, on every mesh, and unsupported shardings."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_many_queries_of_wide_heads(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 @pytest.mark.parametrize("mesh", [(4, 4), (2, 4), (16, 1)])
 def test_same_bits_as_group_by_group(tmp_path: Path, dtype: str, mesh: tuple[int, int]) -> None:
-    """Each sum is computed by one tile in the same order; what is added to it is added in another order."""
+    """Each sum is computed by one tile in the same order; only addends to it come in another order."""
     made = mlp(bias=False)
     inputs = random_inputs(made, {}, 5)
     results = []
@@ -129,7 +129,7 @@ def test_a_plan_with_another_mesh(tmp_path: Path, mesh: tuple[int, int]) -> None
 
 
 def refused(made: Graph) -> bool:
-    """Whether nothing of a graph is sharded."""
+    """Return True if nothing of a graph is sharded."""
     report = compile_graph(made, "fp16", 16).report
     assert report is not None
     return "sharded" not in {phase.tag for phase in report.phases}
@@ -168,7 +168,7 @@ def test_attention_with_a_mask() -> None:
 
 
 def commands(program: Program, pattern: str) -> int:
-    """How many commands of the text match."""
+    """Count the commands of the text that match."""
     return len(re.findall(rf"^ +{pattern}", program.text, re.MULTILINE))
 
 

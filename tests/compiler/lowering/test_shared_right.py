@@ -63,7 +63,7 @@ def test_a_constant_is_one_run_for_every_tile(trans_b: int, fmt: Format) -> None
 @pytest.mark.parametrize("alone", [1, 5, 16])
 @pytest.mark.parametrize("size", [1, 7, 127, 200])
 def test_any_number_of_tiles_has_any_number_of_turns(size: int, alone: int) -> None:
-    """Tiles without rows, with a block and with several, of which the last one is shorter."""
+    """Tiles without rows, with one block, and with several blocks whose last one is shorter."""
     case = made((127, 70), (70, 65), Format.FP16, constant=True, stored=Format.FP32)
     case = case.cut(by_rows(size, alone))
     program, _ = phase_program(case.lower, case.tensors, case.work.output, 16)

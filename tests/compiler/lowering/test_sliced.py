@@ -1,4 +1,4 @@
-"""Sliced sequences: right results without hazards, the same bytes as separate phases, and what is refused."""
+"""Sliced sequences: right results without hazards, the same bytes as separate phases, and refusals."""
 
 from __future__ import annotations
 

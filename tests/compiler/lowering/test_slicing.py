@@ -1,4 +1,4 @@
-"""How the work is cut and dealt out must not show in the result."""
+"""Results do not depend on the cut of the work."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_stretches_cover_a_dimension_once(extent: int, size: int) -> None:
 
 
 def weights_before_loop(batch: int, tiles: int) -> bool:
-    """Whether the code of a convolution loads its weights before its loop over slices."""
+    """Return True if the code of a convolution loads its weights before its loop over slices."""
     made = graph([("Conv", ["x", "w"], ["y"], {})], {"x": (batch, 3, 9, 9)}, {"w": draw(8, 3, 3, 3)})
     lines = compiler.compile(made, "fp32", tiles).text.splitlines()
     (load,) = (i for i, line in enumerate(lines) if re.search(r"rdma.*src=p\d\.weights,", line))
@@ -155,7 +155,7 @@ def test_weights_are_loaded_once_per_tile_when_every_tile_has_work() -> None:
 
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
 def test_a_long_row_is_padded_without_moving_it_element_by_element(mode: str) -> None:
-    """Only what is added is gathered; the row itself is copied."""
+    """Only the padding is gathered; the row itself is copied."""
     made = graph([("Pad", ["x", "p"], ["y"], {"mode": mode})], {"x": (2, 400)}, {"p": ints(0, 60, 0, 50)})
     expanded = expand_graph(made)
     assert "Slice" in [node.op for node in expanded.nodes]
@@ -165,7 +165,7 @@ def test_a_long_row_is_padded_without_moving_it_element_by_element(mode: str) ->
 
 
 def test_many_short_runs_are_gathered_at_once() -> None:
-    """A mirror image of a row that is shorter than what is added."""
+    """A mirrored row that is shorter than its padding."""
     made = graph([("Pad", ["x", "p"], ["y"], {"mode": "reflect"})], {"x": (2, 9)}, {"p": ints(0, 8, 0, 8)})
     assert [node.op for node in expand_graph(made).nodes].count("Gather") == 1
     assert_right(made, "fp16")

@@ -59,7 +59,7 @@ def test_rows_far_from_zero() -> None:
 
 
 def test_masked_elements_and_masked_rows() -> None:
-    """What is minus infinity has no weight; a row of the lowest numbers has equal weights."""
+    """Minus infinity has no weight; a row of the lowest numbers has equal weights."""
     data = draw(4, 64)
     data[0, 10:] = -np.inf
     data[1, :] = np.finfo(np.float32).min
@@ -74,7 +74,7 @@ def test_masked_elements_and_masked_rows() -> None:
 @pytest.mark.parametrize("dtype", ["fp32", "tf32", "fp16", "bf16"])
 @pytest.mark.parametrize("shape", [(1, 1000), (1, 10), (3, 7), (2, 5, 130), (1, 4099)], ids=str)
 def test_a_few_rows_one_by_one(shape: tuple[int, ...], dtype: str) -> None:
-    """Odd lengths: nothing behind a row is read, which --strict would tell."""
+    """Odd lengths: nothing after a row is read, which --strict would report."""
     made = one("Softmax", [shape], axis=-1)
     program = assert_right(made, dtype, scale=3.0)
     loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)

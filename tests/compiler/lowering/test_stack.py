@@ -1,4 +1,4 @@
-"""Stacks of convolutions and pools: the same bits as group by group, and which rows a block needs."""
+"""Stacks of convolutions and pools: the same bits as group by group, and the rows that a block needs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def inverted() -> Graph:
 
 
 def gated() -> Graph:
-    """An operand of a step that the stack computes, in planes of which a block needs a part."""
+    """An operand of an epilogue that the stack computes, in planes that a block needs in part."""
     net = Net(1, 70, 10, 8)
     net.node("Relu", [net.conv("x", "a", (130, 70, 1, 1))], "b")
     net.node("Mul", [net.conv("b", "c", (130, 130, 3, 3), **PADDED), "b"], "y")
@@ -157,7 +157,7 @@ def test_no_hazards(name: str) -> None:
 
 
 def test_right_where_lines_are_written_to_their_end() -> None:
-    """What engines write behind a result meets nothing that is still needed."""
+    """Engines' writes after the end of a result hit no live data."""
     made = fire(True)
     program = compile_graph(made, "fp16", 16)
     inputs = random_inputs(made, {}, 3)

@@ -1,4 +1,4 @@
-"""What a lowering says computes its operator, against the code that it makes."""
+"""A lowering's declaration of the unit that computes its operator, against the code that it makes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GROUPS = {
 }
 """Lowerings of what passes make; no operator of a graph has them."""
 CHIPS = "chips."
-"""How exchanges between chips are called; tests/compiler/test_programs_on_chips.py runs them on several."""
+"""The names of exchanges between chips; tests/compiler/test_programs_on_chips.py runs them on several."""
 CONTROL = {"If", "Loop"}
 """Lowerings whose bodies compute; tests/compiler/test_control_by_data.py runs them."""
 MNEMONICS = {Engine.MATRIX: ("ne.",), Engine.VECTOR: ("ct.",), Engine.DMA: ("rdma.", "wdma.", "td.", "dte.")}
@@ -35,7 +35,7 @@ MNEMONICS = {Engine.MATRIX: ("ne.",), Engine.VECTOR: ("ct.",), Engine.DMA: ("rdm
 
 @dataclass(frozen=True)
 class Seen:
-    """A phase of one operator: whether the core is said to compute it, whether it does, its instructions."""
+    """A phase of one operator: declared to run on the core, found to run there, its instructions."""
 
     declared: bool
     on_core: bool

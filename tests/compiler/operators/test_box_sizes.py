@@ -1,4 +1,4 @@
-"""What records say that a part of a result needs is no more than theory says, and so are divisions."""
+"""Boxes and divisions of records are no larger than theory requires."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ TIGHT: list[tuple[PartCase, str, str]] = [
     (call("Shape", "3x8"), "[0:2]", "None"),
     (call("DepthToSpace", "1x8x4x4", blocksize=2), "[0:1, 0:1, 2:4, 0:8]", "[0:1, 0:7, 1:2, 0:4]"),
 ]
-"""Calls, parts of their results, and what theory says is needed of the operands."""
+"""Calls, boxes of their results, and the boxes of operands that theory requires."""
 
 
 @pytest.mark.parametrize(("case", "part", "expected"), TIGHT, ids=[f"{c.op}{b}" for c, b, _ in TIGHT])
@@ -203,7 +203,7 @@ def test_every_run_of_units_needs_what_the_division_says(op: str) -> None:
 def test_operands_follow_units_of_a_given_size(
     case: PartCase, axis: int, unit: int, expected: dict[int, Following | None]
 ) -> None:
-    """Heads of keys do not follow single heads of queries, but four at a time; what does not is missing."""
+    """Heads of keys follow four heads of queries at a time; operands that do not follow are missing."""
     found = followings(case.record, case.call(), axis, unit)
     assert {at: way for at, way in found.items() if case.call().has(at)} == expected
 

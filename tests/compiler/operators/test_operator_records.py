@@ -61,7 +61,7 @@ def test_record_agrees_with_the_onnx_definition(name: str) -> None:
 
 @pytest.mark.parametrize("name", LEARNING)
 def test_record_of_another_domain_agrees_with_its_definition(name: str) -> None:
-    """Optional outputs are ours: a label that nobody wants is not computed."""
+    """Optional outputs are this project's choice: a label that nothing reads is not computed."""
     domain, _, op = name.rpartition(".")
     schema, record = onnx.defs.get_schema(op, 1, domain), OPERATORS[name]
     assert [item.name for item in record.inputs] == [item.name for item in schema.inputs]
@@ -235,7 +235,7 @@ def is_beyond_the_rules(test: Any) -> bool:
 
 
 def random_operand(rnd: random.Random, item: Input, base: list[int]) -> np.ndarray[Any, Any]:
-    """An operand that fits often but not always; those that must be constants hold small numbers."""
+    """An operand that fits often but not always; constant operands hold small numbers."""
     if item.constant:
         length = rnd.choice([len(base), 1, 2, 2 * len(base)])
         dtype = np.float32 if item.types.name == "T" else np.int64

@@ -1,4 +1,4 @@
-"""What operators refuse, with the exact message; every rule of every operator has a case here."""
+"""Refusals of operators, with the exact message; every rule of every operator has a case here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An own operator takes part by what its record says, as any other: in bytes, on chips, in verdicts."""
+"""A custom operator is handled by its record, like any other: in bytes, on chips, in verdicts."""
 
 from __future__ import annotations
 

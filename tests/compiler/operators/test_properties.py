@@ -1,4 +1,4 @@
-"""What records say of all operands: laws, moved elements, and axes along which an operator is uniform."""
+"""Properties in records, for all operands: laws, moved elements, axes along which operators are uniform."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def halved(array: Array) -> Array:
 
 
 def exact(case: PartCase, arrays: Sequence[Array]) -> bool:
-    """Rounding operands rounds the result: to nothing else than what rounding it gives."""
+    """The result of rounded operands equals the rounded result."""
     return np.array_equal(result(case, list(map(halved, arrays))), halved(result(case, arrays)))
 
 
@@ -158,7 +158,7 @@ def halves_of(case: PartCase, axis: int) -> tuple[list[Array], Array] | None:
 
 
 def problem_of(case: PartCase) -> tuple[int, str | None]:
-    """How many axes of a call were divided, and what was wrong with one."""
+    """Return the number of axes of a call that were divided, and the mistake found in one."""
     record, call, tried = case.record, case.call(), 0
     if record.uniform is None:
         return 0, None

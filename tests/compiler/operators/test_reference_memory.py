@@ -1,4 +1,4 @@
-"""What a reference holds while it computes, against what its record tells the budget of constants."""
+"""The memory of a reference while it computes, against its record's claim for the budget of constants."""
 
 from __future__ import annotations
 

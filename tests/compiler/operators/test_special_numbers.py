@@ -58,7 +58,7 @@ def _transpose(rng: Random) -> tuple[Mapping[str, Array | None], dict[str, Any]]
 
 
 def _rows(axis: int) -> Draw:
-    """Long enough for rows in planes and for those that tiles share."""
+    """Long enough for rows in planes and for rows that tiles share."""
 
     def draw(rng: Random) -> tuple[Mapping[str, Array | None], dict[str, Any]]:
         return {"x": normal(rng, small(rng, 1, 70, 1)[0], small(rng, 60, 200, 1)[0])}, {"axis": axis}

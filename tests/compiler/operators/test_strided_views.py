@@ -57,7 +57,7 @@ def test_a_view_has_no_empty_parts_and_no_steps_back() -> None:
 @pytest.mark.parametrize("batch", [1, 2])
 @pytest.mark.parametrize("rows", [1, 5])
 def test_axes_of_one_element_have_the_strides_of_longer_ones(batch: int, rows: int) -> None:
-    """Heads in columns of a matrix: where a run decides an extent, its stride is one formula."""
+    """Heads in columns of a matrix: a dynamic extent has a single formula as its stride."""
     heads = compact((batch, rows, 96)).reshaped((batch, rows, 4, 24))
     assert heads is not None
     assert heads.transposed((0, 2, 1, 3)).strides == (96 * rows, 24, 96, 1)

@@ -1,4 +1,4 @@
-"""Dropout and BatchNormalization in training, against ONNX's evaluator, and refusals of what is random."""
+"""Dropout and BatchNormalization in training, against ONNX's evaluator, and refusals of random operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the borders between phases cost: what a sequence has to beat, and tiles that begin to work late."""
+"""The cost of borders between phases, which a sequence has to beat, and tiles that start late."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_both_ends_decide_where_a_sequence_just_pays(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(("first", "behind"), [(100.0, True), (100_000.0, False)])
 def test_a_first_copy_begins_where_it_is_complete_in_time(first: float, behind: bool) -> None:
-    """After the first phase if those until the next copy take long enough, otherwise at the start."""
+    """After the first phase if the phases until the next copy take long enough, otherwise at the start."""
     made = graph(
         [
             ("MaxPool", ["x"], ["p"], {"kernel_shape": (2, 2)}),

@@ -1,4 +1,4 @@
-"""Stacks that are tried of very many: which ones, and that these are enough where blocks are equal."""
+"""The stacks that are tried out of very many; they suffice where blocks are equal."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class PricedBorders:
 
 
 def promises(groups: Sequence[PricedGroup], stack: int | None = None, kind: type[Context] = Context) -> bool:
-    """Whether groups are tried as a sliced sequence; ``stack``: the cycles of all of them as a stack."""
+    """Return True if groups are tried as a sliced sequence; ``stack``: their cycles as one stack."""
     borders: Any = PricedBorders(kind)
     given: Any = groups
     return Promise(borders, [] if stack is None else [(given, stack)]).may_be_less(given)

@@ -99,7 +99,7 @@ def test_rows_are_stored_in_fp32(name: str, rows: int, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["fp16", "bf16", "tf32"])
 @pytest.mark.parametrize("shape", [(1, 10), (3, 300), (300, 20), (300, 72), (2, 9000)])
 def test_probabilities_are_numbers_of_the_format(shape: tuple[int, int], dtype: str) -> None:
-    """In whichever way rows are computed, FP32 in DDR has what a cast would have made of it."""
+    """However rows are computed, FP32 in DDR has the result of the cast."""
     made = graph([("Softmax", ["a"], ["y"], {"axis": -1})], {"a": shape})
     assert casts(made, dtype) == ["a"]
     for search in ("fast", "off"):
@@ -144,7 +144,7 @@ def test_another_shape_before_a_product_is_no_obstacle() -> None:
 
 
 def test_what_has_another_user_in_another_shape_is_rounded() -> None:
-    """Before the Softmax and behind it."""
+    """Before the Softmax and after it."""
     more: list[NodeSpec] = [("Exp", ["r"], ["e"], {}), ("Exp", ["q"], ["f"], {})]
     made = graph([*SHAPED, *more], {"a": (6, 5, 8)}, SHAPES_BETWEEN, outputs=("y", "e", "f"))
     assert set(casts(made, "fp16")) >= {"a", "y"}
@@ -163,7 +163,7 @@ def test_a_precise_product_is_computed_in_parts() -> None:
 @pytest.mark.parametrize("dtype", ["fp32", "tf32", "bf16", "fp16"])
 @pytest.mark.parametrize("short", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
 def test_the_roundings_of_the_model_are_kept(short: type, dtype: str, residency: str) -> None:
-    """A cast to a shorter format and back rounds, and makes what is beyond its range infinite."""
+    """A cast to a shorter format and back rounds, and makes numbers out of range infinite."""
     held = {"fp32": np.float32, "tf32": np.float32, "bf16": ml_dtypes.bfloat16, "fp16": np.float16}[dtype]
     x = np.array([70000, -70000, 65504, 65504.1, 1 / 3, -1 / 3, 3e-8, 1e-9, 3e38, np.inf, np.nan], np.float32)
     if dtype == "tf32":

@@ -225,7 +225,7 @@ def test_a_slice_of_one_range_is_that_range(body: str, begin: int | None) -> Non
 
 
 def test_a_slice_keeps_its_operand_alive() -> None:
-    """Nothing may overwrite what t reads, although n itself has no later user."""
+    """Nothing may overwrite the operand of t, although n itself has no later user."""
     body = sliced("1", "3", "0", "2x6x8").splitlines()
     more = [node("softmax", f"m{i}", f"m{i}", {"a": "4x6x8"}, "4x6x8") for i in range(1)]
     more += [node("softmax", f"m{i}", f"m{i}", {f"m{i - 1}": "4x6x8"}, "4x6x8") for i in range(1, 4)]
@@ -367,7 +367,7 @@ def test_phases_of_a_layer_need_no_barrier_between_them() -> None:
 
 
 def test_memory_is_shared_within_a_layer_where_ddr_is_small() -> None:
-    """Otherwise what fits would be refused."""
+    """Otherwise programs that fit would be refused."""
     with pytest.raises(GraphError, match=r"take [0-9,]+ bytes of DDR") as caught:
         barriers(four_branches(), 20_000)
     needed = int(re.sub(r".*take ([0-9,]+) bytes.*", r"\1", str(caught.value)).replace(",", ""))

@@ -1,4 +1,4 @@
-"""Each pass changes a program: what it is good for, seen by leaving it out."""
+"""Each pass changes a program; its effect is shown by leaving it out."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pooled() -> Graph:
-    """Two convolutions with what follows them, a pool, and a product."""
+    """Two convolutions with epilogues, a pool, and a product."""
     nodes: list[NodeSpec] = [
         ("Conv", ["x", "first"], ["a"], {"pads": (1, 1, 1, 1)}),
         ("Relu", ["a"], ["b"], {}),
@@ -58,7 +58,7 @@ def two_branches() -> Graph:
 
 
 def remembering() -> Graph:
-    """A state of which a row is replaced."""
+    """A state with a replaced row."""
     nodes: list[NodeSpec] = [("ScatterND", ["past", "at", "x"], ["y"], {})]
     made = graph(nodes, {"past": (4, 32), "x": (1, 32)}, {"at": np.array([[2]])})
     return with_states(made, {"past": "y"})
@@ -90,7 +90,7 @@ def computed_twice() -> Graph:
 
 
 def pointwise() -> Graph:
-    """Steps behind a product, of which one uses a value again."""
+    """An epilogue of a product; one of its operators reuses a value."""
     nodes: list[NodeSpec] = [
         ("Softmax", ["x"], ["a"], {}),
         ("MatMul", ["a", "w"], ["b"], {}),
@@ -119,7 +119,7 @@ def constant_bytes(program: Program) -> int:
 
 
 def place_of_the_largest(program: Program) -> int:
-    """Where the largest constant is in the file of constants."""
+    """Return the offset of the largest constant in the file of constants."""
     found = re.findall(r'\.const \S+ \w+, ([\dx]+), "prog.const", (\d+)', program.text)
     places = {math.prod(map(int, shape.split("x"))): int(place) for shape, place in found}
     return places[max(places)]
@@ -135,7 +135,7 @@ def cycles(program: Program) -> float:
 
 
 def wrong(program: Program) -> int:
-    """How many outputs are not what they should be."""
+    """Count the wrong outputs."""
     verdicts = check(program, random_inputs(program.graph, {}, 3)).verdicts.values()
     return sum(not verdict.ok for verdict in verdicts)
 
@@ -147,7 +147,7 @@ class Effect:
     graph: Callable[[], Graph]
     less: Callable[[Program], float]
     residency: str = "on"
-    """Whether values stay in the scratchpads; where they do, small graphs become a single phase."""
+    """True if values stay in the scratchpads, where small graphs become a single phase."""
 
 
 EFFECTS = {
@@ -175,7 +175,7 @@ NEEDED = {
     "state_update": (GraphError, remembering),
     "ddr_reorder": (ValueError, normalized_first),
 }
-"""Passes without which there is no program of a graph, with what is raised then."""
+"""Required passes, with the exceptions that are raised without them."""
 
 
 def without(monkeypatch: pytest.MonkeyPatch, name: str, made: Graph, residency: str = "on") -> Program:

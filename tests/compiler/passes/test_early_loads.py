@@ -1,4 +1,4 @@
-"""How many bytes phases load before they begin: what DDR can bring while the phase before is executed."""
+"""The bytes that phases load early: as many as DDR supplies while the phase before is executed."""
 
 from __future__ import annotations
 

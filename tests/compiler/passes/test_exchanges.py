@@ -42,7 +42,7 @@ def exchanges(module: ModuleOp) -> Iterator[ExchangeOperation]:
 
 
 class Edited:
-    """A pass that changes the exchanges of a module, as somebody does by hand."""
+    """A pass that changes the exchanges of a module, like an edit by hand."""
 
     name = "edited"
 

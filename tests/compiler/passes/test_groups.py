@@ -1,4 +1,4 @@
-"""The group passes: small modules as text, what they become, and which groups verifiers refuse."""
+"""The group passes: small modules as text, their results, and groups that verifiers refuse."""
 
 from __future__ import annotations
 
@@ -345,7 +345,7 @@ def random_graph(seed: int) -> Graph:
         operands = [values[-1 - int(chance.integers(min(4, len(values))))] for _ in range(count)]
         nodes.append((op, operands, [f"v{number}"], {}))
         values.append(f"v{number}")
-        # What grows is brought back between -1 and 1.
+        # Growing values are brought back to -1 .. 1.
         if op in ("MatMul", "Add", "Mul", "Sub"):
             nodes.append(("Tanh", [values[-1]], [f"t{number}"], {}))
             values[-1] = f"t{number}"

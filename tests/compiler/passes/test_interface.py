@@ -1,4 +1,4 @@
-"""The order of inputs and outputs: that of the model, in the text, in the image and in what a run gives."""
+"""Inputs and outputs have the model's order in the text, in the image and in results of runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VALUES = {
     "none": np.zeros((0, 8)),
     "no/ne": np.zeros((0, 8)),
 }
-"""What each output is, by NumPy. Assembly cannot spell two of the names, and reserves ``io.0``."""
+"""The value of each output, by NumPy. Assembly cannot spell two of the names, and reserves ``io.0``."""
 
 NODES: list[NodeSpec] = [
     ("MatMul", ["x", "w"], ["a"], {}),

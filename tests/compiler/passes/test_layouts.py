@@ -1,4 +1,4 @@
-"""The layout passes: small modules as text, and what each pass makes of them."""
+"""The layout passes: small modules as text, and the results of each pass."""
 
 from __future__ import annotations
 

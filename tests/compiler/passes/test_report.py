@@ -1,4 +1,4 @@
-"""The report of a compilation: where its values and constants lie in DDR."""
+"""The report of a compilation: the places of its values and constants in DDR."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups with several results: right results, what makes groups grow, and what keeps them apart."""
+"""Groups with several results: right results, reasons for growth, and reasons against it."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def test_phases_that_only_overlap_stay_apart() -> None:
 
 @pytest.mark.usefixtures("always")
 def test_what_is_between_two_groups_keeps_them_apart() -> None:
-    """A gather cannot be in the group, so what it reads and what reads its result cannot either."""
+    """A gather cannot be in a group, so its operand's group cannot have the reader of its result."""
     nodes: list[NodeSpec] = [
         ("Softmax", ["x"], ["a"], {"axis": 1}),
         ("GatherElements", ["a", "i"], ["b"], {"axis": 1}),

@@ -49,7 +49,7 @@ def conv(name: str, value: str, operand: str) -> str:
 
 
 def convolutions(count: int, *more: str) -> ModuleOp:
-    """Convolutions c1, c2 ..., each of which uses the result of the one before."""
+    """Convolutions c1, c2 ..., each on the result of the one before."""
     lines = [conv(f"c{i}", f"v{i}", f"v{i - 1}") for i in range(1, count + 1)]
     head = (source("x", "v0", S), constant("w", "w", W))
     return parsed("\n".join([*head, *lines, *more, output("y", f"v{count}", S)]))
@@ -359,7 +359,7 @@ def test_a_member_that_fits_nowhere_is_refused() -> None:
 
 @pytest.mark.long
 def test_a_program_does_not_depend_on_what_was_compiled_before() -> None:
-    """What one compilation remembers about works and prices gives another the same program."""
+    """Works and prices cached by one compilation give another one the same program."""
     programs = [compile_graph(made, "fp16") for made in (fire(), bottleneck(), fire(), bottleneck())]
     command = (
         "import hashlib\nfrom compiler.driver import compile_graph\nfrom stack_nets import bottleneck\n"

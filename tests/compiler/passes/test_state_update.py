@@ -1,4 +1,4 @@
-"""States: what writes the new value of an input that is also an output, and what is refused."""
+"""States: the operators that write the new value of an input that is also an output, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formats that are chosen: what a format cannot hold of data, and the fastest formats within a limit."""
+"""Chosen formats: values of data out of a format's range, and the fastest formats within a limit."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def chosen(
 
 
 def lost(graph: Graph, made: Quantised, inputs: dict[str, Array]) -> float:
-    """1 less the cosine of what the chip computes and the reference."""
+    """Return 1 less the cosine of the chip's result and the reference."""
     program = compiler.compile(made.graph, made.dtype, search="off")
     found, exact = run.execute(program, inputs)[0]["y"], run_reference(graph, inputs)["y"]
     return 1 - cosine(found, exact)
@@ -137,7 +137,7 @@ def test_what_two_bytes_cannot_hold_is_compared_with_other_formats() -> None:
 
 
 def cancelling() -> Graph:
-    """Two products, and a difference of nearly equal numbers, of which formats of two bytes keep nothing."""
+    """Two products, and a difference of nearly equal numbers, which vanishes in two-byte formats."""
     rng = np.random.default_rng(6)
     constants: dict[str, Array] = {
         "w": rng.standard_normal((64, 64)).astype(np.float32) / 8,
@@ -167,7 +167,7 @@ def test_nodes_that_lose_are_in_fp32() -> None:
 
 @pytest.mark.parametrize(("with_bytes", "expected"), [(90, "int8"), (110, "fp16")])
 def test_bytes_are_chosen_where_they_are_faster(with_bytes: int, expected: str) -> None:
-    """What is expected of the phases decides; here they take 100 cycles without bytes."""
+    """The expected time of the phases decides; here they take 100 cycles without bytes."""
     graph, given = small_cnn(), samples(small_cnn())
 
     def expectation(dtype: str) -> CyclesOf:
@@ -194,7 +194,7 @@ def test_a_quantised_network_gets_a_format_for_its_floats() -> None:
 
 
 def test_the_metric_of_the_user_decides() -> None:
-    """A metric that only sees the sign is content with what the cosine would not be."""
+    """A metric that only sees the sign accepts results that the cosine would not."""
     graph = cancelling()
 
     def signs(outputs: dict[str, Array]) -> float:

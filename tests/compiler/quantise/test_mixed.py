@@ -18,11 +18,11 @@ from compiler.tools import run
 from float_nets import by_onnxruntime, cosine, float_graph, samples, small_cnn
 
 PRODUCTS = ("MatMul", "Add")
-"""Ends of the names of products and of what adds a vector to them."""
+"""Suffixes of the names of products and of their bias additions."""
 
 
 def fragile(seed: int = 5) -> Graph:
-    """Four products of which only one, ``bad``, cannot bear bytes: its small columns carry the result."""
+    """Four products; only ``bad`` fails in bytes, because its small columns carry the result."""
     rng = np.random.default_rng(seed)
     constants = {f"w{at}": (rng.standard_normal((32, 32)) / 6).astype(np.float32) for at in range(3)}
     spread = np.geomspace(1, 3000, 32).astype(np.float32)
@@ -136,7 +136,7 @@ def test_formats_are_read_back(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_an_edited_file_decides(tmp_path: Path) -> None:
-    """A node in FP32 is computed so, and with it what belongs to it."""
+    """A node in FP32 is computed in FP32, together with its group."""
     graph = small_cnn()
     formats = {"c1": "fp16", "fc": "fp32", "softmax": "fp32"}
     path = _saved(chosen(graph, Goal()), formats, tmp_path / "f.json")

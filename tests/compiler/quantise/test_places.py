@@ -1,4 +1,4 @@
-"""Which nodes compute with bytes, which values become bytes, and which share a scale."""
+"""The nodes that compute with bytes, the values that become bytes, and the values that share a scale."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_sum_that_floats_read_is_none() -> None:
 
 
 def averaged(reader: str) -> Graph:
-    """Two convolutions, their sum with a Relu, and what reads it."""
+    """Two convolutions, their sum with a Relu, and its reader."""
     constants = {f"w{at}": np.full((4, 4, 1, 1), 0.5, np.float32) for at in range(2)}
     nodes: Nodes = [
         ("Conv", "c0", ["x", "w0"], "a", {}),

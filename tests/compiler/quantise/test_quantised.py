@@ -1,4 +1,4 @@
-"""Quantised networks: what they compute by onnxruntime and on the emulated chip, and how near floats are."""
+"""Quantised networks: results by onnxruntime and on the emulated chip, and their distance from floats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calibration data: the forms in which it may come, and what is said of other files and arrays."""
+"""Calibration data: its valid forms, and the messages about other files and arrays."""
 
 from __future__ import annotations
 

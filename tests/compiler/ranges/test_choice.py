@@ -87,7 +87,7 @@ def address_of(place: str, registers: dict[str, int]) -> int:
 
 
 def assert_phases_load(sizes: Sequence[Any], times: int, points: Iterable[int]) -> SizeTable:
-    """Each size is what it should be where phases load it; the table of the sizes."""
+    """Assert that each size is right where phases load it; return the table of the sizes."""
     table = SizeTable({str(size): size for size in sizes}, [])
     phases = table.resolved([loads(size, times) for size in sizes])
     lines = table.code(RANGES.names, [], phases)

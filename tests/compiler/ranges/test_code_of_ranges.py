@@ -14,7 +14,7 @@ MOST = 1.5
 
 
 def times_the_code(model: Any, dims: Any, shapes: Any, **options: Any) -> float:
-    """How many times the code of an image of one size that for a range is."""
+    """Return the size of the code for a range, relative to the code for one size."""
     ranged = tx8.compile(model, dtype="fp16", dims=dims, **options)
     alone = tx8.compile(model, dtype="fp16", shapes=shapes, **options)
     return code_bytes(ranged) / code_bytes(alone)

@@ -1,4 +1,4 @@
-"""The last code of versions: which points and which copies of buffers it is made for, with made-up code."""
+"""The final code of versions: its points and its copies of buffers, with made-up code."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_without_copies_there_is_no_distance() -> None:
 
 
 def test_it_is_for_all_points_for_which_it_was_made_where_its_own_do_not_do() -> None:
-    """Also when it is generated once more: what was decided for all points has to be decided again."""
+    """Also when it is generated once more, because decisions for all points have to be made again."""
 
     def rule(domain: Domain, copies: Copies | None) -> None:
         if not domain.alive[0]:

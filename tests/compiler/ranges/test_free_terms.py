@@ -1,4 +1,4 @@
-"""Matrix products of which a run decides how many terms each element has: against onnxruntime."""
+"""Matrix products with a dynamic number of terms, against onnxruntime."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ HEADS, GROUPS, SIZE = 4, 2, 16
 
 
 def check_steps(made: tx8.Program, model: Any, counts: list[int], tolerance: float) -> None:
-    """Steps of so many words each give what onnxruntime gives, and leave its cache."""
+    """Assert that steps of these numbers of words give onnxruntime's results and caches."""
     assert all("writes what is new" in line for line in made.compiled.states)
     expected, rng, past = Expected(model), np.random.default_rng(0), 0
     with tx8.Session(made) as session:

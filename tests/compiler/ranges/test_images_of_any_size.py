@@ -1,4 +1,4 @@
-"""Networks over images whose height, width and number a run decides, against onnxruntime."""
+"""Networks over images of dynamic height, width and number, against onnxruntime."""
 
 from __future__ import annotations
 

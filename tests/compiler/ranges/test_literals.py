@@ -25,7 +25,7 @@ def loads(texts: Sequence[object], times: int = 1) -> list[str]:
 
 
 def values(start: Sequence[str], code: Sequence[str]) -> list[int]:
-    """What a program stores."""
+    """Return the values that a program stores."""
     begin = ["        .text", "        .globl _start", "_start:", *start, "        la a1, y-8589934592"]
     end = ["        li a0, 0", "        li a7, 93", "        ecall"]
     text = "\n".join([*START, *begin, *code, *end, ""])

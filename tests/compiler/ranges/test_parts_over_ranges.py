@@ -1,4 +1,4 @@
-"""Parts of tensors whose extents a run decides, against onnxruntime; constants as corners of the largest."""
+"""Parts of tensors with dynamic extents, against onnxruntime; constants as corners of the largest."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_last_rows_begin_where_the_size_says() -> None:
 
 @pytest.mark.long
 def test_channels_that_are_joined_and_cut_in_planes() -> None:
-    """Pictures of any height: 96 channels and 40 others, of which 96 go on, without the first row of each."""
+    """Pictures of any height: 96 channels joined with 40 others, then 96 taken without the first row."""
     w = ModelWriter(1)
     a, b = (w.add("Conv", "x", w.constant(numbers(maps, 8, 1, 1) / 4)) for maps in (96, 40))
     part = w.add("Slice", w.add("Concat", a, b, axis=1), w.integers(32), w.integers(128), w.integers(1))

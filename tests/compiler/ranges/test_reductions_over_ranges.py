@@ -1,4 +1,4 @@
-"""Sums, extrema, softmax and normalizations along axes whose size a run decides: against onnxruntime."""
+"""Sums, extrema, softmax and normalizations along axes of dynamic size, against onnxruntime."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_softmax(shape: list[Any]) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(("dtype", "error"), [("fp16", 3e-3), ("fp32", 1e-5)])
 def test_long_axes(dtype: str, error: float) -> None:
-    """Several tiles share a row at some sizes; at others it is shorter than what each has there."""
+    """Several tiles share a row at some sizes; at others the row is shorter than one tile's share."""
     model = several([3, "n"], [("ReduceMean", {}), ("ReduceMax", {}), ("Softmax", {"more": False})], axes=[1])
     sizes = [(3000,), (1,), (12000,), (4095,), (4097,), (11111,), (77,)]
     compare(model, LONG, sizes, error, dtype=dtype)

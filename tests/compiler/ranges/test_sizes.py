@@ -148,7 +148,7 @@ def test_texts_that_are_no_size(text: str) -> None:
 
 
 HALF = ExtentFormula(1, ("w",), 1, 2)
-"""What a window of 3 with stride 2 and pads leaves."""
+"""The extent after a window of 3 with stride 2 and pads."""
 QUARTER = ExtentFormula(1, ("w",), 3, 4)
 RANGE = {"b": (1, 3), "w": (8, 90)}
 
@@ -168,7 +168,7 @@ RANGE = {"b": (1, 3), "w": (8, 90)}
     ],
 )
 def test_formulas_of_formulas_are_right_at_all_points(formula: ExtentFormula, text: str) -> None:
-    """Points are added as long as several formulas agree with those that are known."""
+    """Points are added as long as several formulas agree with the known ones."""
     axes = np.meshgrid(*(np.arange(least, most + 1) for least, most in RANGE.values()), indexing="ij")
     of = {name: axis.reshape(-1) for name, axis in zip(RANGE, axes, strict=True)}
     points = [{"b": 1, "w": 32}, {"b": 2, "w": 41}, {"b": 1, "w": 59}, {"b": 3, "w": 90}]

@@ -1,4 +1,4 @@
-"""Sizes that follow from others: what windows with strides leave, then products and sums of that."""
+"""Sizes derived from others: extents after windows with strides, then their products and sums."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WIDTHS = [(1, 60), (1, 20), (2, 21), (1, 159), (2, 160), (2, 77)]
 
 
 def reader(kernel: int = 3, pads: Sequence[int] = (1, 1, 1, 1), batch: int | str = "batch") -> ModelProto:
-    """Three convolutions by 2, the mean of the rows, then attention over what is left of the width."""
+    """Three convolutions of stride 2, the mean of the rows, then attention over the remaining width."""
     w = ModelWriter(4)
     x, inner = "x", 1
     for outer in (8, 16, 32):

@@ -258,7 +258,7 @@ def cut(joined: list[str], more: Any = None, axis: int = 1) -> Any:
 
 
 def places(new: str | int = "new") -> Any:
-    """A cache, and what is new times the rows of a table that are those of its places."""
+    """A cache, and new rows times the rows of a table at their places."""
     w = ModelWriter(7)
     w.nodes.append(helper.make_node("Concat", ["past", "x"], ["present"], "join", axis=1))
     first, last = (w.add("Shape", name, start=1, end=2) for name in ("past", "present"))

@@ -1,4 +1,4 @@
-"""Which versions phases get and keep, for versions whose cycles are made up."""
+"""The versions that phases get and keep, for made-up cycles."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def settled(
     phases: Sequence[list[Version]],
     made: Sequence[Version | None],
 ) -> list[int]:
-    """How many versions phases have after ``way``; ``made`` is another version of each, None without one."""
+    """Return each phase's number of versions after ``way``; ``made``: another version of each, or None."""
     program = SimpleNamespace(value=START)
     machine = SimpleNamespace(timing=SimpleNamespace(core=SimpleNamespace(program=program)))
     context: Any = SimpleNamespace(ranges=RANGES, machine=machine, effort=SimpleNamespace(total=1))

@@ -1,4 +1,4 @@
-"""Constants that move along with a state: what they are windows of, for points that no graph was read at."""
+"""Constants that move with a state: the tables whose windows they are, also at points without a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pools, enlarged images and recurrent layers whose sizes a run decides: against onnxruntime."""
+"""Pools, enlarged images and recurrent layers of dynamic sizes, against onnxruntime."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_images_enlarged_by_whole_factors(transformation: str, rounding: str) ->
 
 @pytest.mark.long
 def test_images_made_smaller_then_larger() -> None:
-    """An extent of 4 times what is left of another one: twice halved, then twice doubled."""
+    """An extent that is twice halved, then twice doubled."""
     nodes = [
         node("Conv", ["x", "k1"], ["half"], strides=[2, 2], pads=[1] * 4),
         node("Conv", ["half", "k2"], ["quarter"], strides=[2, 2], pads=[1] * 4),

@@ -125,7 +125,7 @@ GUARDED: list[NodeSpec] = [
     ("Add", ["s", "m"], ["a"], {}),
     ("Softmax", ["a"], ["p"], {"axis": -1}),
 ]
-"""Scores with a mask of truth values, of which rows without any key are to be 0."""
+"""Scores with a mask of truth values; rows without any key are to be 0."""
 UNDEFINED: list[NodeSpec] = [("IsNaN", ["p"], ["n"], {}), ("Where", ["n", "zero", "p"], ["g"], {})]
 MASKED: list[NodeSpec] = [
     ("ReduceMax", ["m", "last"], ["x"], {"keepdims": 1}),
@@ -136,7 +136,7 @@ WEIGHED: NodeSpec = ("MatMul", ["g", "v"], ["y"], {})
 
 
 def guarded(guard: list[NodeSpec]) -> Graph:
-    """The graph with a mask that is computed, so that nobody knows which rows it hides."""
+    """The graph with a computed mask, whose hidden rows are unknown."""
     nodes = [("Less", ["z", "zero"], ["seen"], {}), *GUARDED, *guard, WEIGHED]
     constants = NUMBERS | {"last": ints(-1), "rows": ints(-2)}
     return graph(nodes, {**QKV, "z": (BATCH, 1, ROWS, KEYS)}, constants, opset=20)
@@ -285,7 +285,7 @@ def test_the_operator_on_the_chip(name: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16", "tf32"])
 @pytest.mark.parametrize("cap", [0.0, 4.0])
 def test_rows_without_keys_on_the_chip(dtype: str, cap: float) -> None:
-    """Rows of which the mask hides all keys are exactly 0, and no other rows are."""
+    """Exactly the rows whose keys are all hidden by the mask are 0."""
     inputs = {**QKV, "m": SEEN.shape}
     mask: Array = np.where(SEEN, 0.0, -np.inf).astype(np.float32)
     given = {name: mask if name == "m" else draw(*shape) for name, shape in inputs.items()}

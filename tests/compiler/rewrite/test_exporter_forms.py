@@ -309,7 +309,7 @@ def test_a_residual_block_with_group_normalization(dtype: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("dtype", LIMITS)
 def test_a_tiny_divisor_is_not_0(dtype: str, tmp_path: Path) -> None:
-    """torch.nn.functional.normalize of rows of which some are zeros: 1e-12 is less than FP16 has."""
+    """torch.nn.functional.normalize of rows, some of them zeros: FP16 cannot hold 1e-12."""
     nodes = [
         node("Mul", ["x", "some"], ["r"]),
         node("ReduceL2", ["r", "last"], ["l"], keepdims=1),

@@ -1,4 +1,4 @@
-"""What JAX writes out, as the operators that it means: sigmoids, means, what is built of them."""
+"""Functions that JAX writes out become operators again: sigmoids, means, and functions of them."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def test_what_is_ordinary_stays_in_the_format(case: str) -> None:
 
 
 def test_many_layers_do_not_add_up() -> None:
-    """Bounds would grow from layer to layer, though what is computed does not."""
+    """Bounds would grow from layer to layer, although the computed values do not."""
     nodes: list[NodeSpec] = [
         ("MatMul", ["x" if not at else f"v{at}", "w"], ["y" if at == 39 else f"v{at + 1}"], {})
         for at in range(40)

@@ -1,4 +1,4 @@
-"""Normalizations from moments, over any axes; sums of squares that FP16 cannot hold; what has no effect."""
+"""Normalizations from moments, over any axes; sums of squares beyond FP16; operators without effect."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_sums_of_squares_that_no_operator_hides_compute_in_fp32() -> None:
 def test_the_mean_beside_the_squares_computes_in_fp32_too() -> None:
     nodes, constants = flax((2,), (2, 8, 8))
     exact = statistics(graph(nodes, {"x": (2, 8, 8)}, constants))
-    assert exact == {f"n{at}" for at in range(12)}  # not what has all elements again
+    assert exact == {f"n{at}" for at in range(12)}  # not a broadcast back to all elements
 
 
 def test_sums_without_squares_compute_in_the_given_format() -> None:

@@ -1,4 +1,4 @@
-"""Products whose known weights keep their few bits: which are found, which are not, and what they give."""
+"""Products whose constant weights keep their few bits: recognised forms, others, and results."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def packed_node(graph: Graph) -> Any:
 
 
 def agrees(made: Any, folder: Path, dtype: str = "fp16") -> None:
-    """The chip gives what onnxruntime gives in binary32, up to what rounding to the format explains.
+    """Assert that the chip gives onnxruntime's binary32 result, up to rounding to the format.
 
     Optimised, onnxruntime would quantise x and differ ten times as much from the exact result.
     """

@@ -1,4 +1,4 @@
-"""Reductions over the positions of what convolutions compute; others, and parts of other patterns, stay."""
+"""Reductions over the positions of convolutions become pools; others, and parts of other patterns, stay."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def test_parts_of_other_scales_are_quantised_before_they_are_joined(tmp_path: Pa
 
 
 def test_what_is_quantised_is_computed_in_fp32(tmp_path: Path) -> None:
-    """Not what an output needs as well, and not what comes from floats."""
+    """Except values that an output needs, too, and values from floats."""
     nodes: Nodes = [
         *BEFORE[:2],
         ("Relu", ["xd"], ["r"], {}),

@@ -60,7 +60,7 @@ def made(write: Callable[[Kernel], None], tiles: int) -> Kernel:
 
 
 def simulated(k: Kernel) -> float:
-    """The cycles of the phase as a program, without what happens only once in a program."""
+    """The cycles of the phase as a program, without costs that a program has once."""
     text = PROLOGUE.format(tiles=k.target.tiles) + "\n".join(k.text()) + EPILOGUE
     system = Program(asm.assemble(text), MACHINE).start({}, timed=True)
     system.run()
@@ -161,7 +161,7 @@ def some(k: Kernel) -> None:
 
 
 def beside(k: Kernel) -> None:
-    """Many short stores of what is there, while the vector engine still works on something else."""
+    """Many short stores of ready data, while the vector engine still works on something else."""
     x, y = k.buffer("x", 1 << 18), k.buffer("y", 65536)
     k.emit("td.memset.fp16", dst=y, value=1.0, n=32768)
     for _ in range(2):
@@ -210,7 +210,7 @@ def test_what_a_phase_before_may_hide(constant: bool) -> None:
 def test_the_only_phase_of_a_program_makes_its_first_copy(
     write: Callable[[Kernel], None], copies: int
 ) -> None:
-    """Simulated time has that, too: it is what the phase alone takes longer than beside others."""
+    """Simulated time has that, too: a phase takes this much longer alone than among others."""
     found, beside_others, alone = made(write, 4), Estimates(MACHINE), Estimates(MACHINE, alone=True)
     first = MACHINE.timing.dte.first
     assert alone.cycles(found) - beside_others.cycles(found) == copies * first.value
@@ -330,7 +330,7 @@ def test_a_transfer_takes_its_share_of_ddr() -> None:
 
 
 def test_a_load_does_not_wait_for_a_store_that_begins_later() -> None:
-    """The store waits for what it stores; until then DDR is free, for as much as there is time."""
+    """The store waits for its data; until then DDR is free for the load."""
     t, x = Timeline(MACHINE, 16), [(0, 256)]
     t.issue(Engine.CT, price(10_000), [], x)
     t.issue(Engine.WDMA, price(100, 15_000), x, [])
@@ -356,7 +356,7 @@ def test_turns_like_two_are_as_long_as_both_on_average() -> None:
 
 
 def test_what_the_core_waits_for_a_queue_is_not_its_work() -> None:
-    """Turns of a quick engine behind a slow one that began before the loop."""
+    """Iterations of a fast engine that wait for a slow one that began before the loop."""
     t = line()
     for _ in range(8):
         t.issue(Engine.TDMA, price(10_000), [], [])

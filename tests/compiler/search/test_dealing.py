@@ -1,4 +1,4 @@
-"""Rows of sequences and experts dealt to chips: what is computed, what is exchanged, and what is refused.
+"""Rows of sequences and experts sharded over chips: results, exchanges, and refusals.
 
 The chips of a graph are computed side by side in binary64, with exchanges, and compared with the whole graph.
 """
@@ -168,7 +168,7 @@ def test_columns_of_the_routing_in_another_order() -> None:
 
 
 def unlike() -> Graph:
-    """A sum of two branches with products, of which one has another activation."""
+    """A sum of two branches with products; one branch has another activation."""
     nodes: list[NodeSpec] = [
         ("MatMul", ["x", "v"], ["a"], {}),
         ("Relu", ["a"], ["b"], {}),

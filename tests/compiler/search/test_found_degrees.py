@@ -1,4 +1,4 @@
-"""Degrees that are found when only the chips are given: which win, and which are not priced to the end."""
+"""Degrees that are found when only the chips are given: the best ones, and ones that are pruned."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class GivenPrices:
 
 
 def chosen(shared: list[int], staged: Mapping[str, int]) -> tuple[str, list[str], list[str]]:
-    """The best degrees of four layers on 2x2 chips, what is said of all, and what was asked."""
+    """The best degrees of four layers on 2x2 chips, the messages, and the priced degrees."""
     made, machine = layers(4, 8, 3, 64), chips(2, 2)
     prices = GivenPrices(made, machine, shared, staged)
     found = choose_degrees({"": made}, machine, None, 2, 16, prices)

@@ -1,4 +1,4 @@
-"""What phases pay of the first command of each kind, and what that does to the choice of sequences."""
+"""The cost to phases of the first command of each kind, and its effect on the choice of sequences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs as stages of a pipeline: where they are cut, what stages send, and what is refused."""
+"""Graphs as stages of a pipeline: the cuts, the messages of stages, and refusals."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def run_stages(found: PipelinedGraph, inputs: dict[str, Array]) -> dict[str, Arr
 def run_stage(
     local: Graph, dealt: dict[str, Array], chip: int, coming: list[Array]
 ) -> tuple[list[Array], dict[str, Array]]:
-    """What a stage sends, and its outputs: receptions become inputs."""
+    """Return the messages of a stage and its outputs; receptions become inputs."""
     received = [node for node in local.nodes if node.op == RECEIVE]
     sent = [node for node in local.nodes if node.op == SEND]
     kept = (node for node in local.nodes if node.op not in (SEND, RECEIVE))
@@ -181,7 +181,7 @@ def test_integers_are_not_sent() -> None:
 
 
 def sums(batch: int = 1) -> Graph:
-    """Two layers, each of which adds its product to a state."""
+    """Two layers that each add their product to a state."""
     nodes: list[tuple[str, list[str], list[str], dict[str, object]]] = []
     constants = {"w0": draw(8, 8), "w1": draw(8, 8, seed=1)}
     inputs: dict[str, tuple[int, ...]] = {"x": (batch, 8), "s0": (batch, 8), "s1": (batch, 8)}
@@ -308,7 +308,7 @@ def test_a_stage_sends_while_it_computes_the_next_part() -> None:
 
 
 def test_a_channel_waits_for_what_it_sent_before() -> None:
-    """What is on its way is an operand of what waits for it, so that it keeps its memory until then."""
+    """A message under way is an operand of the operation that waits for it, so it keeps its memory."""
     local = pipelined(chain(8), (2, 1), "pp=2").stage_graph((0, 0))
     sends = [node for node in local.nodes if node.op == SEND]
     for before, node in zip(sends, sends[2:], strict=False):
@@ -335,7 +335,7 @@ def test_a_stage_whose_chips_exchange_waits_until_all_is_sent() -> None:
 
 
 def test_a_part_of_the_batch_is_whole_where_chips_share_its_rows() -> None:
-    """Both would divide the first axis; the tokens of a part would not be those that follow each other."""
+    """Both would divide the first axis, and the tokens of a part would not be consecutive."""
     nodes = [("MatMul", ["x", "w"], ["a"], {}), ("Relu", ["a"], ["b"], {}), ("MatMul", ["b", "w"], ["y"], {})]
     made = graph(nodes, {"x": (8, 8)}, {"w": draw(8, 8)})
     assert pipelined(made, (2, 1), "pp=2").micro.parts.count == 4

@@ -1,4 +1,4 @@
-"""Plans that do not fit, and files that hold none: one line that says what is wrong, and where."""
+"""Plans that do not fit, and files without a plan: one line names the mistake and its place."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def refused(compiled: Compile, plan: Plan, folder: Path, message: str, by: Compi
 
 
 def rows(width: int = 64) -> Graph:
-    """Rows through five operators, the first of which is an output, too."""
+    """Rows through five operators; the first result is an output, too."""
     nodes: list[Any] = [
         ("Softmax", ["x"], ["a"], {"axis": 1}),
         ("Softmax", ["a"], ["b"], {"axis": 1}),

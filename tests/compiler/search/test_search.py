@@ -1,4 +1,4 @@
-"""The search for a division of the work: what it tries and what it chooses."""
+"""The search for a cut of the work: its candidates and its choice."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def largest(kernel: Kernel) -> int:
 
 
 def test_the_best_over_the_range_is_kept() -> None:
-    """Slices of 4096 gain 4 % at the values, 2 % and nothing at the ends; those of 256 always 3 %."""
+    """Slices of 4096 gain 4 % at the values, 2 % and nothing at the ends; slices of 256 always gain 3 %."""
     gains = {4096: (980, 960, 1000), 256: (970, 970, 970)}
 
     def of(number: int) -> Callable[[Kernel], int]:

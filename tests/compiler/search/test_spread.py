@@ -1,4 +1,4 @@
-"""Graphs divided over chips: which products are, what is exchanged, and what is refused."""
+"""Graphs divided over chips: the divided products, the exchanges, and refusals."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_rows_of_a_small_sum_are_not() -> None:
 
 
 def test_heads_that_do_not_fit_the_rows_are_gathered() -> None:
-    """The reshaping of dealt rows has an axis that cannot be divided."""
+    """The reshape of sharded rows has an axis that cannot be divided."""
     nodes = [
         ("MatMul", ["x", "w"], ["h"], {}),
         ("MatMul", ["h", "v"], ["p"], {}),

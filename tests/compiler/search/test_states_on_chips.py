@@ -1,4 +1,4 @@
-"""Graphs with states divided over chips: which part of a state a chip has, and what is refused."""
+"""Graphs with states divided over chips: the shards of states, and refusals."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_batch_and_heads_at_once() -> None:
 
 
 def test_a_state_that_is_needed_whole_stays_whole() -> None:
-    """Its new value is that of a divided product, which is gathered."""
+    """Its new value is the result of a divided product, which is gathered."""
     nodes = [
         ("MatMul", ["x", "w"], ["new"], {}),
         ("CumSum", ["past", "axis"], ["sums"], {}),

@@ -1,4 +1,4 @@
-"""When the stages of a pipeline are busy: against times worked out by hand, and against emulated programs."""
+"""Busy times of the stages of a pipeline, against times by hand and emulated programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sharding that is written in ONNX models: what chips have then, against onnxruntime, and what is refused."""
+"""Sharding written in ONNX models: the results of chips, against onnxruntime, and refusals."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def by_onnxruntime(made: ModelProto, inputs: Mapping[str, Array]) -> list[Array]
 
 
 def assert_right(made: ModelProto, found: SpreadGraph) -> None:
-    """All chips together compute what onnxruntime does."""
+    """Assert that all chips together give onnxruntime's result."""
     inputs = random_inputs(found.graph, {}, 3)
     joined = found.joined(run_spread(found, inputs))
     for tensor, wanted in zip(made.graph.output, by_onnxruntime(made, inputs), strict=True):

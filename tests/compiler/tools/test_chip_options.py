@@ -1,4 +1,4 @@
-"""The options of tx8cc about several chips: what is refused, and how."""
+"""The options of tx8cc about several chips: refusals and their messages."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def test_hazards_are_status_3(
 
 
 def two_phases(path: Path) -> None:
-    """A graph in which every tile reads what another one has written."""
+    """A graph in which every tile reads data that another one has written."""
     softmax = [
         {"op": "Softmax", "inputs": [x], "outputs": [y], "attrs": {"axis": axis}}
         for x, y, axis in (("a", "s", 0), ("s", "y", 1))

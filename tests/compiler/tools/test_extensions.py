@@ -1,4 +1,4 @@
-"""Operators from files outside of the source tree, and what is said of files that are none."""
+"""Operators from files outside of the source tree, and messages about other files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GRAPH = """{"name": "g", "opset": 20, "inputs": [{"name": "x", "dtype": "float32
 
 @pytest.fixture(autouse=True)
 def registries() -> Iterator[None]:
-    """What a test registers is forgotten afterwards."""
+    """Remove the registrations of a test afterwards."""
     kept = [(table, dict(table)) for table in (compiler.operators.OPERATORS, compiler.lowering.LOWERINGS)]
     modules = set(sys.modules)
     yield
@@ -101,7 +101,7 @@ def test_passes_run_on_such_an_operator(tmp_path: Path, capsys: pytest.CaptureFi
 def test_the_cache_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A program may be out of date when the file, or what it imports, has changed."""
+    """A program may be out of date when the file, or one of its imports, has changed."""
     monkeypatch.setenv("TX8_CACHE_DIR", str(tmp_path / "cache"))
     operators, graph = written(tmp_path, DOUBLE), written(tmp_path, GRAPH, "g.json")
     assert main([str(graph), "--operators", str(operators), "-v", "-o", str(tmp_path / "out")]) == 0

@@ -78,7 +78,7 @@ def test_a_compilation_that_goes_through_text_gives_the_same_program(
 
 
 def test_a_search_goes_on_from_text(tmp_path: Path) -> None:
-    """What it decided of groups, and which kinds of commands these use, are found again."""
+    """Its decisions about groups, and the kinds of their commands, are read from the text."""
     count = NAMES.index("group_cost") + 1
     context, module = context_of(network(), "fp16", 4, MACHINE, search="fast"), ModuleOp([])
     through(PIPELINE[:count], context, module)
@@ -402,7 +402,7 @@ def test_the_program_of_a_text_computes_what_the_graph_does(direct: tuple[str, b
     program = compile_graph(network(), "fp16", 4)
     assert program.text.startswith(
         direct[0]
-    )  # what follows is the record of a name that assembly cannot spell
+    )  # the next one is the record of a name that assembly cannot spell
     assert program.constants == direct[1]
     assert run.check(program, run.random_inputs(network(), {}, 1)).ok
 

@@ -1,4 +1,4 @@
-"""The cache of compiled programs: which keys differ, what it refuses, and what an interrupt leaves."""
+"""The cache of compiled programs: keys, refused entries, and the state after an interrupt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tx8isa.tools.cache_folder import SECRET
 
 MACHINE = load_machine(None)
 OPTIONS = {"dtype": "fp16", "tiles": 2}
-"""What the program of these tests is compiled with."""
+"""The options of the program of these tests."""
 
 
 def made(**changes: Any) -> Graph:
@@ -61,7 +61,7 @@ def entries(store: ProgramCache) -> list[str]:
 
 
 def same(left: Program, right: Program) -> bool:
-    """Whether two programs are the same files."""
+    """Return True if two programs have the same files."""
     images = write_image(left.image) == write_image(right.image)
     return images and (left.text, left.constants) == (right.text, right.constants)
 

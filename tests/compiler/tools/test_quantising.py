@@ -1,4 +1,4 @@
-"""tx8cc --dtype int8 --calibrate, and the same from Python: what is written, printed and refused."""
+"""tx8cc --dtype int8 --calibrate, and the same from Python: files, output and refusals."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ FAR = 100 * X[0]
 
 
 def float_outputs(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """What the network of floats gives, by NumPy."""
+    """Compute the network of floats by NumPy."""
     weights = np.array(GRAPH["constants"]["w"]["data"], np.float64).reshape(8, 8)  # type: ignore[index]
     result: np.ndarray[Any, Any] = np.maximum(x @ weights, 0) @ weights
     return result
@@ -220,7 +220,7 @@ def test_options_that_do_not_go_together(arguments: list[str], net: Path) -> Non
 
 
 def test_a_precise_node_is_another_program(net: Path) -> None:
-    """The cache of programs knows graphs by what is computed in FP32 too."""
+    """The keys of cached programs include the nodes computed in FP32."""
     texts = []
     for found in ("fp16", "fp32"):
         nodes = {name: {"operator": "MatMul", "format": found} for name in ("first", "second")}
@@ -231,7 +231,7 @@ def test_a_precise_node_is_another_program(net: Path) -> None:
 
 
 def test_formats_are_chosen(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without data for random inputs, and so it is said; what was chosen is saved and read back."""
+    """Without data, formats are chosen for random inputs, with a note; the choice is saved and read back."""
     assert main(["net.json", "--dtype", "auto", "--save-formats", "f.json", "--run"]) == 0
     said = capsys.readouterr().out
     assert "formats  in wider ones" in said and "chosen\n" in said

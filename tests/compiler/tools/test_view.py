@@ -1,4 +1,4 @@
-"""``tx8cc --view``: the model with what is known of its nodes, for Netron and Model Explorer.
+"""``tx8cc --view``: the model with facts about its nodes, for Netron and Model Explorer.
 
 The oracles are ONNX's checker, the model itself, and the data of ``--report`` and ``--json`` of the same run.
 """

@@ -1,4 +1,4 @@
-"""Write what JAX makes of ``networks.py`` and ``cases.py``: texts in MLIR's generic form, inputs, results.
+"""Writes JAX's output for ``networks.py`` and ``cases.py``: texts in MLIR's generic form, inputs, results.
 
     python tests/data/stablehlo/make.py
 

@@ -173,7 +173,7 @@ def generator() -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 
 def ranking() -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Scores against a table, the best entries, what belongs to them, in the order of the scores."""
+    """Scores against a table, the best entries and their data, in the order of the scores."""
     table, facts = weights(20, 8) * 3, jnp.asarray(sample(20, 4))
 
     def network(queries: Any) -> Any:
@@ -217,7 +217,7 @@ def spectrum() -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 
 def mixture() -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Experts of which each row uses the two best, in bfloat16 but for the weights of the choice."""
+    """Experts, two of them for each row, in bfloat16 except for the routing weights."""
     choice = weights(10, 4)
     up, down = weights(4, 10, 16).astype(jnp.bfloat16), weights(4, 16, 10).astype(jnp.bfloat16)
 

@@ -239,7 +239,7 @@ def test_strides_without_their_mode_mean_nothing() -> None:
 
 
 def test_three_channels_are_independent() -> None:
-    """Started together; what each copies, and its status, is its own."""
+    """Started together; each has its own data and status."""
     blocks = {b: {**address(SRC, 0x100 * b), **destination(0, 0x900, b), LENGTH: 64} for b in (1, 2, 3)}
     start = "".join(fill(b, blocks[b] | {CMD_VALID: 1}) for b in blocks)
     look = f" li t0, {W.dte}\n lw s1, 0x240(t0)\n lw s2, 0x440(t0)\n lw s3, 0x640(t0)\n"

@@ -1,4 +1,4 @@
-"""What an engine instruction may not do: every operand, rule and range of every record, and the message.
+"""Refusals of engine instructions: every operand, rule and range of every record, and the messages.
 
 Kernels are replaced by one that does nothing, so that legal instructions cost nothing either.
 """
@@ -189,7 +189,7 @@ def largest(record: Instruction, operand: Operand) -> int:
 
 
 def test_no_extent_can_leave_64_bits() -> None:
-    """Except the stream of a nest, which is what the emulator's own check bounds."""
+    """Except the stream of a nest, which the emulator's own check bounds."""
     unbounded = {
         (record.mnemonic, operand.name)
         for record in RECORDS
@@ -201,7 +201,7 @@ def test_no_extent_can_leave_64_bits() -> None:
 
 
 def test_the_format_is_the_first_operand_and_entries_hold_every_record() -> None:
-    """What messages and the queues rely on."""
+    """Messages and the queues rely on this."""
     for record in instructions():
         assert not record.formats or record.operands[0].name == "format"
         assert len(record.operands) <= queues.MAX_FIELDS
@@ -355,7 +355,7 @@ def image_with(*segments: Segment, entry: int = CODE) -> Image:
 
 
 def test_odd_length_of_code() -> None:
-    """The bytes behind the last whole word are not instruction."""
+    """The bytes after the last whole word are not an instruction."""
     data = EBREAK.to_bytes(4, "little") + b"\x13\x00\x00"
     system = System(image_with(Segment(".text", CODE, data, len(data), "rx")), ONE)
     with pytest.raises(Fault, match="ebreak"):

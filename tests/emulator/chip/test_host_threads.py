@@ -1,4 +1,4 @@
-"""Rounds of tiles that go on without Python, by any number of threads, against rounds that Python ends.
+"""Rounds of tiles that end without Python, by any number of threads, against rounds that Python ends.
 
 In a run with an observer that needs them Python sees the ends of all rounds. Simulated time does not.
 """
@@ -59,7 +59,7 @@ def watched_system(text: str, machine: Any = FOUR, **options: Any) -> System:
 def python_rounds(
     monkeypatch: pytest.MonkeyPatch, text: str, runs: Callable[..., System] = run, **options: Any
 ) -> int:
-    """How many rounds of a program Python ends."""
+    """Count the rounds of a program that Python ends."""
     ended, end_round = [], System.end_round
 
     def count(system: System) -> bool:
@@ -202,7 +202,7 @@ def test_a_pause_stops_in_the_round_that_it_always_did() -> None:
 
 def test_an_interrupt_ends_rounds_that_would_go_on_for_ever() -> None:
     class Stop(Exception):
-        """What the signal handler raises."""
+        """Raised by the signal handler."""
 
     def stop(number: int, frame: object) -> None:
         raise Stop
@@ -305,7 +305,7 @@ FILLS = """
  td.memset.int32 dst=0x100, value=5, n=64, worker=1
  ncc.barrier
 """
-"""Two workers fill the same bytes; those of the worker that the engine serves last remain."""
+"""Two workers fill the same bytes; the bytes of the worker that the engine serves last remain."""
 
 
 def priorities(system: System) -> list[list[int]]:

@@ -123,7 +123,7 @@ def test_busy_times_are_those_of_the_slices(unit: str) -> None:
     ticks = slices.busy(UNITS.index(unit))
     assert ticks > 0
     expected = [ticks // TICKS * (at in (0, 1 + UNITS.index(unit))) for at in range(7)]
-    expected[0] *= unit != "SCALAR"  # which is none of the queued engines
+    expected[0] *= unit != "SCALAR"  # which is not a queued engine
     assert busy == expected
     blocked = [[slices.blocked(u, w) // TICKS for u in range(6)] for w in range(3)]
     assert words[14:] == [ticks for row in blocked for ticks in row]
@@ -150,7 +150,7 @@ def test_busy_time_of_an_instruction_at_work() -> None:
 
 
 class Slices:
-    """Sums up what the registers should say."""
+    """Sums up the expected values of the registers."""
 
     def __init__(self) -> None:
         self.rows: list[np.ndarray] = []

@@ -1,4 +1,4 @@
-"""Copies that compiled code notes and makes, against those that Python makes one after another.
+"""Copies that compiled code records and executes, against copies that Python executes one after another.
 
 For an observer that needs the ends of rounds Python makes every copy (``dte``), which ``test_dte`` holds
 against plain bytes.
@@ -37,7 +37,7 @@ PLAIN = {
 
 
 def random_send(rng: random.Random, room: int) -> str:
-    """An instruction that sends; with little ``room`` copies meet what others read and write."""
+    """An instruction that sends; with little ``room`` copies overlap each other's reads and writes."""
     name = rng.choice([*PLAIN, "dte.broadcast", "dte.scatter"])
     values = {"tile": rng.randrange(4), "group": rng.randrange(1, 16), "s0": rng.randrange(200)}
     values |= {"i0": rng.randrange(1, 4), "s1": rng.randrange(400), "i1": rng.randrange(1, 3)}
@@ -80,7 +80,7 @@ def test_any_sends_as_with_an_observer(seed: int, room: int, threads: int) -> No
 
 
 def made_by_python(monkeypatch: pytest.MonkeyPatch, text: str, **options: Any) -> int:
-    """How many copies of a program Python makes."""
+    """Count the copies of a program that Python executes."""
     made, carry_out = [], Traffic._carry_out
 
     def count(traffic: Traffic, *work: Any) -> None:
@@ -144,7 +144,7 @@ def test_a_scatter_reads_one_piece_for_each_tile(monkeypatch: pytest.MonkeyPatch
     ("target", "python"), [(0x1000, 0), (0x1FF0, 0), (0x1FF1, 10), (0x1F, 10), (0x20, 0)]
 )
 def test_between_what_two_copies_read(monkeypatch: pytest.MonkeyPatch, target: int, python: int) -> None:
-    """The copies of a tile read bytes 0x10 to 0x1f and from 0x2000 on; what arrives lies between them."""
+    """The copies of a tile read bytes 0x10 to 0x1f and from 0x2000 on; arriving data are between them."""
     low, high = (f"dte.unicast dst={target:#x}, src={source}, tile=t1, n=16" for source in (0x10, 0x2000))
     assert made_by_python(monkeypatch, repeated(f"{low}\n{high}", 5)) == 4 * python
 

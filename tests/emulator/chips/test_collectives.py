@@ -73,7 +73,7 @@ int main(void) {
 ALL, ALONG_X, ALONG_Y = range(3)
 Rows = list[np.ndarray]
 Oracle = Callable[[Rows, Rows, int, int], None]
-"""Changes what members have at ``AT`` and at ``TO``; the count and the root."""
+"""Changes the members' bytes at ``AT`` and at ``TO``, for a count and a root."""
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @cache
 def mesh_machine(x: int, y: int, shape: str, good: int) -> Machine:
-    """So many chips of which few tiles work, so that a run takes little time."""
+    """A machine of x times y chips with few good tiles each, so that a run is short."""
     found = load_machine("tx81").of_chips(x, y)
     chips = msgspec.structs.replace(chips_of(found), shape=shape, good=(good,) * (x * y))
     return msgspec.structs.replace(found, chips=chips)
@@ -98,7 +98,7 @@ def groups(x: int, y: int, axis: int) -> list[list[int]]:
     return [[column * y + row for row in range(y)] for column in range(x)]
 
 
-# --- what they do, on rows of bytes -----------------------------------------------------------
+# --- their results, on rows of bytes ----------------------------------------------------------
 
 
 def chunks(size: int, count: int) -> list[slice]:
@@ -259,7 +259,7 @@ def test_on_a_square(operation: int, program: Path) -> None:
     ],
 )
 def test_on_other_meshes(operation: int, x: int, y: int, shape: str, axis: int, program: Path) -> None:
-    """Sizes that divide, that do not, and of which some members have nothing."""
+    """Sizes that divide, that do not, and that leave some members empty."""
     size = len(groups(x, y, axis)[0])
     for count in (1, 63, 65 * size + 3, WORDS) if operation < OF_WORDS else (1, 255, WORDS * 4 // size):
         check(program, mesh_machine(x, y, shape, 1), operation, axis, count, root=(count + 1) % size)
@@ -276,7 +276,7 @@ def test_tiles_side_by_side(operation: int, program: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("operation", [0, 4, 8])
 def test_nothing_races(operation: int, program: Path) -> None:
-    """Copies, sums and what they wait for are in order."""
+    """Copies, sums and waits are in order."""
     found = mesh_machine(2, 1, "mesh", 1)
     mesh = Program(load(program).image, found).start_chips({}, strict=True)
     for chip in range(2):

@@ -1,4 +1,4 @@
-"""Copies and packet counter updates between chips: what arrives, what the sender sees, what is refused."""
+"""Copies and packet counter updates between chips: their arrival, the sender's view, and refusals."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_what_a_stream_refuses_is_an_error_at_the_sender() -> None:
 
 
 def test_messages_are_plain_data() -> None:
-    """Chips need not be in one process: what passes a link can be packed and unpacked."""
+    """Chips need not be in one process: everything on a link can be packed and unpacked."""
     passed: list[Passage] = []
     sender = copy() + update(1, 1, 1 | 60 << 12)
     loaded(parts(h0=sender, h3=ready() + wait()), strict=True, passed=passed.append).run(1_000_000)
@@ -181,7 +181,7 @@ def test_a_limit_of_instructions_names_the_chip() -> None:
 
 
 def test_each_chip_begins_where_its_harts_do() -> None:
-    """An entry of hart 3 is that of tile 1 of chip 1."""
+    """An entry of hart 3 is the entry of tile 1 of chip 1."""
     text = "_start: li s2, 1\n j finish\n.tile 3\n li s2, 2\nfinish: li a0, 0\n li a7, 93\n ecall\n"
     mesh = ChipMesh(asm.assemble(text, machine=PAIR), PAIR)
     mesh.run()

@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def everything(folder: Path, ranks: int, *options: str) -> tuple[object, ...]:
-    """What a run of the ring prints and writes: all of it."""
+    """Return everything that a run of the ring prints and writes."""
     out = f"out{ranks}{''.join(options)}"
     files = ["--output-dir", out, "--trace", f"{out}.json"]
     done = emulate(ranks, *MESH, *files, "--stats=json", *options, folder=folder)
@@ -184,7 +184,7 @@ def test_a_rank_that_is_killed_ends_all_with_one_line(victim: int, tmp_path: Pat
 @needs_mpi
 @pytest.mark.long
 def test_a_rank_killed_at_any_time(tmp_path: Path) -> None:
-    """Nothing half is left and nobody waits for ever; most kills come when the tool can name the rank."""
+    """No incomplete file is left and no rank hangs; most kills come when the tool can name the rank."""
     runs = KilledRuns(tmp_path)
     done = [runs.one() for _ in range(20)]
     assert [problem for run in done for problem in run.problems] == []

@@ -18,7 +18,7 @@ def times(mesh: ChipMesh) -> list[tuple[list[int], int]]:
 
 
 def seeds(count: int, all_of_them: int) -> list[object]:
-    """A few seeds for every run, the others for the long one."""
+    """A few seeds for every run, the rest for the long run."""
     return [pytest.param(n, marks=pytest.mark.long) if n >= count else n for n in range(all_of_them)]
 
 

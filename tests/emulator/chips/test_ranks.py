@@ -108,11 +108,11 @@ def test_letters_are_plain_data() -> None:
         assert again.promises == letter.promises
 
 
-# --- what a rank knows ----------------------------------------------------------------------
+# --- the outlook of a rank ------------------------------------------------------------------
 
 
 def test_what_is_under_way_counts_until_its_receiver_has_it() -> None:
-    """Rank 2 hears of what rank 0 has sent to rank 1, in whatever order the two write to it."""
+    """Rank 2 is informed of rank 0's messages to rank 1, in whatever order the two write to it."""
     outlook = Outlook([0, 1, 2])
     for rank, promise in enumerate((50, 900, 900)):
         outlook.promised(rank, [promise])

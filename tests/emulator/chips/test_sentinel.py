@@ -1,4 +1,4 @@
-"""The sentinel of ranks: whom it names and ends, what it tidies up, and who can reach it."""
+"""The sentinel of ranks: the ranks it names and ends, the files it removes, and access to it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_the_rank_whose_process_has_ended_first_is_named(victim: int, ranks: Ran
 
 
 def test_the_rank_whose_pipe_has_ended_first_is_named(ranks: Ranks) -> None:
-    """What the host says of processes may come later, and in another order."""
+    """The host may report ends of processes later, and in another order."""
     found = watching(ranks)
     os.close(ranks[1].lives)
     for each in ranks:
@@ -110,7 +110,7 @@ def test_a_pipe_that_has_ended_before_it_is_watched_names_all_that_have(ranks: R
 
 
 def test_the_host_closes_the_last_file_of_a_process_first() -> None:
-    """That is what the pipes of ranks rely on."""
+    """The pipes of ranks rely on this."""
     ends = {"low": os.pipe(), "high": os.pipe()}
     process = os.fork()
     if not process:
@@ -140,7 +140,7 @@ def test_ranks_that_have_died_before_are_both_named(ranks: Ranks) -> None:
 def test_ranks_that_have_died_before_are_both_named_when_one_is_still_there(
     taken_away: int, ranks: Ranks
 ) -> None:
-    """mpiexec may take the process that it has ended itself away before that of the rank that died."""
+    """mpiexec may reap the process that it has ended itself before the rank that died."""
     for each in ranks:
         each.die()
     ranks[taken_away].process.wait()
@@ -204,7 +204,7 @@ def after_its_death(rank: Rank, ranks: Ranks, *lines: str) -> None:
 
 @pytest.mark.parametrize("so_far", ["grows", "whole", "kept"])
 def test_files_of_a_rank_that_dies_get_their_names_or_go(so_far: str, ranks: Ranks, tmp_path: Path) -> None:
-    """Two files, of which the rank has renamed one if they were whole."""
+    """Two files; the rank has renamed one of them if they were complete."""
     names = [(tmp_path / f".{at}.tmp", tmp_path / f"{at}.npy") for at in range(2)]
     lines = [said("writes", *(target for _, target in names))]
     for name, target in names:
@@ -303,7 +303,7 @@ def mapping(paths: list[Path]) -> Iterator[int]:
 
 
 def test_segments_of_mpi_that_a_process_has_mapped(segments: list[Path]) -> None:
-    """One that has no name any more is none."""
+    """A segment without a name is ignored."""
     with mapping([*segments[:2], segments[3]]) as process:
         segments[1].unlink()
         assert mapped_segments(process) == {str(segments[0]): segments[0].stat().st_ino}
@@ -313,7 +313,7 @@ def test_segments_of_mpi_that_a_process_has_mapped(segments: list[Path]) -> None
 def test_segments_that_a_rank_has_mapped_are_removed_after_its_death(
     ranks: Ranks, segments: list[Path]
 ) -> None:
-    """What is no segment of MPI, or was made anew since, stays whatever the rank has said."""
+    """Files that are not segments of MPI, or were made anew, stay whatever the rank has reported."""
     inodes = {str(path): path.stat().st_ino for path in segments}
     inodes[str(segments[2])] += 1
     after_its_death(ranks[0], ranks, f"maps {json.dumps(inodes)}")
@@ -370,7 +370,7 @@ PIDFD_GETFD = 438
 
 
 def reached(processes: list[int]) -> list[tuple[int, object]]:
-    """What a process can reach of others that it knows all public facts of."""
+    """Return the files of other processes that a process can open from public facts."""
     libc, found = ctypes.CDLL(None), list[tuple[int, object]]()
     for process in processes:
         handle = os.pidfd_open(process)
@@ -397,7 +397,7 @@ def test_no_other_user_reaches_the_sentinel(started: tuple[int, subprocess.Popen
         folder = Path(f"/proc/{each}/fd").stat()
         assert (folder.st_uid, folder.st_mode & 0o077) == (os.geteuid(), 0)
     processes = [process.pid, os.getpid()]
-    assert len(reached(processes[:1])) > 3  # what this user can: so the test can fail
+    assert len(reached(processes[:1])) > 3  # this user can, so the test can fail
     assert as_other_user(lambda: reached(processes)) == "[]"
 
 
@@ -412,7 +412,7 @@ def test_the_sentinel_has_no_file_with_a_name(started: tuple[int, subprocess.Pop
 
 
 def _target(link: Path) -> str:
-    """What a link of a running process points to; nothing if it is gone."""
+    """Return the target of a link of a running process; empty if it is gone."""
     try:
         return str(link.readlink())
     except FileNotFoundError:
@@ -420,7 +420,7 @@ def _target(link: Path) -> str:
 
 
 def test_a_rank_that_is_gone_before_its_sentinel_starts() -> None:
-    """Its pipes are ended ones; those of a rank that lives must be opened."""
+    """Its pipes are closed; the pipes of a living rank must be opened."""
     gone = subprocess.Popen(["true"])
     gone.wait()
     end = team._opened(gone.pid, 3)

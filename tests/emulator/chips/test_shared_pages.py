@@ -39,7 +39,7 @@ weights:
 
 
 def mappings() -> list[dict[str, int]]:
-    """What the host says of the mappings of shared segments in this process, in KiB."""
+    """Return the host's figures of the mappings of shared segments in this process, in KiB."""
     found, text = [], Path("/proc/self/smaps").read_text()
     for part in re.split(r"^(?=[0-9a-f]+-[0-9a-f]+ )", text, flags=re.MULTILINE):
         if "segments of a program" in part.partition("\n")[0]:

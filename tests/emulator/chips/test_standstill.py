@@ -1,4 +1,4 @@
-"""Programs on several chips that can never go on: chips, tiles, program counters and links are named."""
+"""Programs on several chips that hang for ever: the message names chips, tiles, counters and links."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_a_barrier_that_a_tile_never_comes_to() -> None:
 
 
 def test_a_loop_that_counts_its_polls_ends() -> None:
-    """Nobody sends anything; the program gives up after 40 looks, and is not a deadlock."""
+    """No tile sends anything; the program gives up after 40 polls, and is not a deadlock."""
     counted = ready() + " li t0, 0x620898\n li s4, 40\n6: lw s3, 0(t0)\n addi s4, s4, -1\n bnez s4, 6b\n"
     mesh = ran(parts(h3=counted))
     assert mesh.chips[1].tiles[1].register(20) == 0
 
 
 def test_who_gives_up_and_sends_then_is_heard() -> None:
-    """A tile that has looked in vain often enough sends what another chip waits for."""
+    """After enough failed polls a tile sends the message that another chip waits for."""
     counted = " li t0, 0x620898\n li s4, 10\n6: lw s3, 0(t0)\n addi s4, s4, -1\n bnez s4, 6b\n"
     mesh = ran(parts(h0=ready() + counted + copy(), h3=ready() + wait()))
     assert mesh.chips[1].tiles[1].register(19) == 1

@@ -1,4 +1,4 @@
-"""When messages between chips arrive, by hand: rates and latencies of links, and who waits for whom."""
+"""Arrival times of messages between chips, by hand: rates and latencies of links, and queues."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RATE = 25
 
 
 def of_chip(mesh: ChipMesh, hart: int) -> Fraction:
-    """When a hart has ended, in cycles, without what a program takes."""
+    """Return the end of a hart in cycles, without the fixed time of a program."""
     chip, tile = divmod(hart, mesh.machine.tiles)
     return Fraction(mesh.chips[chip].time.ends[tile], TICKS) - Fraction(str(TIMING.core.program.value))
 
@@ -172,7 +172,7 @@ def test_the_time_of_a_machine_with_fewer_chips_is_that_of_one_chip() -> None:
 
 
 def test_a_program_measures_what_a_copy_takes() -> None:
-    """The counter of cycles goes on while the tile waits for the receipt; other tiles poll meanwhile."""
+    """The counter of cycles advances while the tile waits for the receipt; other tiles poll meanwhile."""
     measured = " csrr s4, cycle\n" + copy() + " csrr s5, cycle\n"
     mesh = ran(parts(h0=measured, h1=ready() + wait(), h3=ready() + wait() + reply()))
     taken = register(mesh, 0, 21) - register(mesh, 0, 20)

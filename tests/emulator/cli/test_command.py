@@ -1,4 +1,4 @@
-"""tx8emu: what it prints and writes, and one line for every mistake."""
+"""tx8emu: its output and files, and one line for every mistake."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_saved_state_is_not_written_over_itself(
     assert found == "s: --save-state would replace the state of --load-state; name another file"
 
 
-# -- what works --------------------------------------------------------------------------------------------
+# -- successful runs ---------------------------------------------------------------------------------------
 
 
 def test_inputs_and_outputs(doubler: str, tmp_path: Path, capsys: Capture) -> None:
@@ -403,7 +403,7 @@ def test_every_output_has_a_file_of_its_own(
 
 @pytest.mark.parametrize("name", ["-x", "--stats", "a=b", "=", "a=", "-a=b=c"])
 def test_inputs_of_any_name(name: str, doubler: str, tmp_path: Path, capsys: Capture) -> None:
-    """Names of networks may begin with a dash or contain what separates name and file."""
+    """Names of networks may begin with a dash or contain ``=``."""
     image = read_image(Path(doubler).read_bytes(), "p.bin")
     renamed = tuple(replace(each, name=name) if each.name == "x" else each for each in image.buffers)
     program, file = tmp_path / "q.bin", tmp_path / "x=1.npy"
@@ -510,7 +510,7 @@ def test_an_interrupt_ends_an_endless_program(body: str, tmp_path: Path) -> None
 
 
 def cache_without_one(program: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The smallest kernel of a program: the file that is missing in a cache of the others and the secret."""
+    """The smallest kernel of a program: the file missing in a cache that has all others and the secret."""
     used: list[str] = []
     load = store.load
     with monkeypatch.context() as patched:

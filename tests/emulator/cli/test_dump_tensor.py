@@ -1,4 +1,4 @@
-"""tx8emu --dump-tensor: tensors by name or place, printed or saved; what names none is refused."""
+"""tx8emu --dump-tensor: tensors by name or place, printed or saved; other texts are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The progress line: on a terminal only, what it counts, gone at the end."""
+"""The progress line: on a terminal only, its counts, removed at the end."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def watched(system: emulator.program.System, step: float) -> tuple[Terminal, Pro
 
 
 def lines(terminal: Terminal) -> list[str]:
-    """What the line said, one after the other; without what only clears it."""
+    """Return the texts of the line in order, without sequences that only clear it."""
     return [text.strip() for text in terminal.getvalue().split("\r") if text.strip()]
 
 
@@ -168,7 +168,7 @@ def test_short_counts(number: float, text: str) -> None:
 
 
 def on_a_terminal(arguments: list[str]) -> tuple[str, str, int]:
-    """Standard output, what a terminal got as standard error, exit status."""
+    """Return standard output, standard error on a terminal, and exit status."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, COLUMNS, 0, 0))
     with subprocess.Popen([*MAIN, *arguments], stdout=subprocess.PIPE, stderr=slave, text=True) as run:

@@ -1,4 +1,4 @@
-"""tx8emu --session: scripts that run a program step by step, and those that are refused."""
+"""tx8emu --session: scripts that run a program step by step, and refused ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tx8emu --warm: everything is compiled, and what went wrong is said in a line."""
+"""tx8emu --warm: everything is compiled, and a failure is one line."""
 
 from __future__ import annotations
 

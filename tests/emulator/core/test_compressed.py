@@ -1,4 +1,4 @@
-"""Compressed instructions on the kernel core: QEMU judges what they do, the manual what is reserved."""
+"""Compressed instructions on the kernel core: results by QEMU, reserved encodings by the manual."""
 
 from __future__ import annotations
 

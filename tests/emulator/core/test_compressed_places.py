@@ -139,7 +139,7 @@ RESERVED = [bits for bits in range(1 << 16) if bits & 3 != 3 and rvc.decode(bits
 
 @pytest.mark.long
 def test_every_reserved_encoding_traps() -> None:
-    """The handler counts them, adds up mtval, and goes on after each: two bytes further."""
+    """The handler counts them, adds up mtval, and continues two bytes after each."""
     body = "".join(f".half {bits:#x}\n" for bits in RESERVED)
     text = f"""
     _start: la t0, handler
@@ -194,7 +194,7 @@ def test_exceptions_of_instructions_between_multiples_of_four(
 
 @pytest.mark.parametrize(("jump", "link"), [("c.jalr a0", 2), ("jalr a0", 4), ("c.jr a0", None)])
 def test_a_jump_to_where_no_program_is_faults_at_the_target(jump: str, link: int | None) -> None:
-    """No address is misaligned any more: what faults is the fetch, after the jump has linked."""
+    """No address is misaligned any more, so the fetch faults, after the jump has linked."""
     text = HANDLER.format(body=f"li a0, 0x1002\nli ra, 77\nc.nop\nhere: {jump}")
     found = final_registers(text, 21)
     here = asm.assemble(text).symbols["here"].address
@@ -215,7 +215,7 @@ def test_mepc_holds_even_addresses() -> None:
     assert found[12] >> 2 & 1 == 1, "misa has C"
 
 
-# -- what the core does besides ----------------------------------------------------------------------------
+# -- other behaviour of the core ---------------------------------------------------------------------------
 
 
 def test_registers_of_the_engines_are_read_and_written() -> None:
@@ -244,7 +244,7 @@ def test_instructions_are_counted_one_by_one() -> None:
 
 
 def test_time_is_that_of_the_long_forms() -> None:
-    """A compressed instruction costs as much as what it stands for."""
+    """A compressed instruction costs as much as its expansion."""
     body = "add a2, a2, a3\nslli a2, a2, 3\nsd a2, 8(sp)\nld a3, 8(sp)"
     short = f"_start: rdcycle a0\n.option rvc\n{body}\n.option norvc\nrdcycle a1\nebreak"
     differences = []

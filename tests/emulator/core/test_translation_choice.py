@@ -1,4 +1,4 @@
-"""What is translated, and when: the emulator decides by how long a loop has run."""
+"""The choice of code to translate: the emulator decides by the time that a loop has run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tx8isa.table import scalar as rv
 pytestmark = needs_jit
 
 
-# -- what is translated, and when ------------------------------------------------------------------------
+# -- the choice -------------------------------------------------------------------------------------------
 
 
 def test_every_instruction_but_those_of_the_environment_is_translated() -> None:

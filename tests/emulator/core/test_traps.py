@@ -80,7 +80,7 @@ def test_a_breakpoint_gives_its_own_address() -> None:
 
 @pytest.mark.parametrize(("jump", "links"), [("jalr ra, (a0)", True), ("jr a0", False)])
 def test_a_target_outside_the_program_traps_at_the_target(jump: str, links: bool) -> None:
-    """The jump itself is complete: what faults is the fetch."""
+    """The jump itself is complete; the fetch faults."""
     system = run(HANDLER.format(body=f"li a0, 0x1000\nli ra, 77\nhere: {jump}"))
     x, here = system.tiles[0].register, system.image.symbols["here"].address
     assert (x(8), x(9), x(18), x(1)) == (1, 0x1000, 0x1000, here + 4 if links else 77)

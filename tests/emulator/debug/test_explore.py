@@ -1,4 +1,4 @@
-"""--explore: other orders of the same program, and who is named when one of them changes the result."""
+"""--explore: other orders of the same program, and the instruction named when one changes the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The packets of ``tx8emu --gdb``: what a client may ask, and clients that are not debugger, or leave."""
+"""The packets of ``tx8emu --gdb``: valid requests, and clients that are not a debugger, or leave."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def client(server: Server) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def stopped(image: Path) -> Iterator[Client]:
-    """A client of a program that never goes on; its tests leave nothing behind that the others would see."""
+    """A client of a program that never continues; its tests leave no state for one another."""
     with serving(image) as server, Client(server) as connected:
         yield connected
 
@@ -181,7 +181,7 @@ def test_another_user_is_no_debugger(family: socket.AddressFamily, image: Path) 
 
 
 def test_a_client_that_has_gone_is_nobody() -> None:
-    """Its end of the connection no longer says whose it was."""
+    """Its end of the connection no longer names its user."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = socket.create_connection(listener.getsockname())
         accepted, _ = listener.accept()

@@ -1,4 +1,4 @@
-"""Going back under the debugger: with the real GDB, and against a run that only goes forward."""
+"""Reverse execution under the debugger: with the real GDB, and against a run that only goes forward."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_back_from_a_fault_to_what_wrote_a_value(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("timed", [False, True])
 def test_what_was_gone_back_over_happens_again(tmp_path: Path, timed: bool) -> None:
-    """Memories, counts and simulated time are those of a run that never went back."""
+    """Memories, counts and simulated time equal those of a run that never went back."""
     loaded = program.load(assembled(tmp_path, RING))
     plain, debugged = loaded.start({}, timed=timed), loaded.start({}, timed=timed)
     plain.run()

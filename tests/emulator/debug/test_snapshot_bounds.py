@@ -178,7 +178,7 @@ def with_head(saved: Snapshot, at: int, value: int) -> Snapshot:
 
 
 def test_instructions_that_are_numbered_otherwise(queued: Snapshot) -> None:
-    """One that is pending and is not there would be waited for without end."""
+    """A tile would wait without end for a pending instruction that is missing."""
     entries = queue(queued).entries
     assert [entry.number for entry in entries] == [0, 1, 2]
     twice = [entries[0], entries[0], entries[2]]
@@ -194,7 +194,7 @@ def test_instructions_that_are_numbered_otherwise(queued: Snapshot) -> None:
 
 @pytest.mark.parametrize(("oldest", "following"), [(0, 9), (-1, -1), ((1 << 61) + 1, (1 << 61) + 1)])
 def test_empty_queues_that_are_numbered_otherwise(oldest: int, following: int) -> None:
-    """Where the oldest instruction is not the next one, room would be made by executing what is not there."""
+    """If the oldest instruction were not the next one, making room would execute missing instructions."""
     system = build(WORKERS)
     assert system.run(pause=Pause(1))
     wrong = with_queue(through_file(system), {queues.OLDEST: oldest, queues.NEXT: following})

@@ -1,4 +1,4 @@
-"""What a saved state holds, and files that are none."""
+"""The contents of a saved state, and files without one."""
 
 from __future__ import annotations
 
@@ -79,7 +79,8 @@ REMADE = {
 }
 """Words of the state that a new machine has too, or that mean nothing between two instructions.
 
-A run without data, which alone has the last two, cannot be saved."""
+A run without data, which alone has the last two, cannot be saved.
+"""
 
 
 def test_every_word_of_the_state_is_kept_or_made_again() -> None:
@@ -116,7 +117,7 @@ def test_only_what_differs_from_the_program_is_kept() -> None:
     assert len(saved.ddr.data) == 4096
     assert all(not tile.spm.data for tile in saved.tiles)
     other = build("_start:" + text)
-    other.ddr[0x30_0000] = 1  # what is not part of the state is gone afterwards
+    other.ddr[0x30_0000] = 1  # everything outside of the state is gone afterwards
     other.tiles[0].spm.data[5 * LINE_BYTES] = 3
     restore(other, saved)
     assert other.ddr[0x30_0000] == 0
@@ -229,7 +230,7 @@ def test_a_state_that_does_not_fit_is_refused(file: bytes) -> None:
 
 @pytest.mark.parametrize("word", [queues.COUNTS, queues.HEADS + 1, queues.TAILS + 4])
 def test_queues_that_are_linked_otherwise_are_refused(file: bytes, word: int) -> None:
-    """An instruction that comes after itself, or one that is counted and not there, would never end."""
+    """An instruction linked to itself, or a counted one that is missing, would never end."""
     tile = snapshot_file.decode(file, "state").tiles[0]
     worker = tile.workers[0]
     header = np.frombuffer(worker.header, np.int64).copy()

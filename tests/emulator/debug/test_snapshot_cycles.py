@@ -1,4 +1,4 @@
-"""Simulated time in saved states goes on as it was: the cycles, and the range of the machine's figures."""
+"""Simulated time continues from saved states: the cycles, and the range of the machine's figures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_cycles_do_not_depend_on_a_cut(name: str, quantum: int, monkeypatch: pyt
 
 
 def ranged(name: str, place: int | None) -> tuple[float | None, float | None, int | None]:
-    """Least and most cycles, and those of the run, of a run that is cut at a place, or whole."""
+    """Least and most cycles, and the cycles of the run, for a run that is cut at a place, or whole."""
     text, machine = PROGRAMS[name]
     wanted = TimeRange()
     system = build(text, machine, timed=True, sinks=[wanted])

@@ -100,7 +100,7 @@ def test_nothing_follows_what_is_packed(rest: bytes) -> None:
 
 
 def test_a_long_file_is_read_as_far_as_promised(tmp_path: Path) -> None:
-    """Behind a right header lie 100 MB more."""
+    """A right header is followed by 100 MB more."""
     path = tmp_path / "s"
     path.write_bytes(forged(b"abc", 3, 3))
     os.truncate(path, 100 << 20)
@@ -112,7 +112,7 @@ def test_a_device_without_end_is_no_saved_state() -> None:
 
 
 def test_lists_that_claim_to_be_long_take_no_memory() -> None:
-    """MessagePack: an array of 4 thousand million items, of which none is there."""
+    """MessagePack: an array that claims 4 thousand million items and has none."""
     records = b"\xdd\xff\xff\xff\xff"
     payload = zlib.compress(records)
     data = forged(payload, len(payload), len(records))

@@ -1,4 +1,4 @@
-"""Simulated time in saved states with numbers that no run leaves: refused in one line, or the run ends."""
+"""Simulated time in saved states with impossible numbers: refused in one line, or the run ends."""
 
 from __future__ import annotations
 
@@ -328,7 +328,7 @@ NOPS = " nop\n" * 30
 
 
 def test_a_tile_that_waits_for_time_reads_what_is_there_without_it() -> None:
-    """The first tile has asked for the time, the others go on in the round: nobody would answer it."""
+    """The first tile waits for the time while the others continue in the round; nothing would answer it."""
     text = f"_start: csrr s0, mhartid\n bnez s0, 1f\n csrr s3, cycle\n1:\n{NOPS}{EXIT}"
     system = build(text, FOUR, timed=True)
     assert system.run(pause=Pause(20))

@@ -1,4 +1,4 @@
-"""The instruction queues: order where ranges meet, freedom where they do not, depth; the NCC registers."""
+"""The instruction queues: order of overlapping ranges, other orders of the rest, depth; NCC registers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ OTHERS = "".join(FILL.format(0x2000 + 0x100 * k, 9) for k in range(4))
 """Four more instructions than the TDMA queue holds beside the one looked at."""
 OLDER = "ct.cvt.fp32.int32 dst=0x1100, src0=0x1000, n=4\n"
 OLD, DONE = -1, 0
-"""What its result was, the reset pattern, and is: that pattern, a NaN, as an integer."""
+"""The result before it, the reset pattern, and after it: that pattern, a NaN, as an integer."""
 
 
 def load(first: int, second: int) -> str:
@@ -98,7 +98,7 @@ def test_hazards(hazard: str, younger: str, ordered: bool) -> None:
 
 
 def test_ddr_ranges_order_dma_and_are_not_spm_ranges() -> None:
-    """The RDMA reads what the WDMA writes; the same numbers as SPM addresses are independent."""
+    """The RDMA reads bytes that the WDMA writes; the same numbers as SPM addresses are independent."""
     at = W.ddr_engine + DDR_AT
     copies = f"wdma.int32 dst={at}, src=0, n=4\n rdma.int32 dst=0x100, src={at}, n=4\n"
     system = run(f"{FILL.format(0, 5)} ncc.wait\n {copies} ncc.wait\n{load(0x100, 0x10C)}")

@@ -1,4 +1,4 @@
-"""Scalars from registers: the bits as they are, or extended by their sign as ``lw`` gives them."""
+"""Scalars from registers: the plain bits, or sign-extended as by ``lw``."""
 
 from __future__ import annotations
 

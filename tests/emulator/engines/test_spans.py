@@ -1,4 +1,4 @@
-"""What CT and NE leave behind their results: nothing, or poison up to the end of the last line."""
+"""The bytes after results of CT and NE: unchanged, or poison up to the end of the last line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tx8isa.table.registry import by_mnemonic
 
 RESET = ONE.spm.reset_byte
 GEMM_END = 0x440 + by_mnemonic()["ne.gemm"].operand("out").extent.length(16, 1, 4, 1, 1)  # type: ignore[union-attr]
-"""Behind the padded image of the product at 0x440."""
+"""The first byte after the padded image of the product at 0x440."""
 ZEROS = "td.memset.fp32 dst=0, value=0, n=256\n ncc.wait\n"
 
 
@@ -78,7 +78,7 @@ PROGRAM = """
         li      a7, 93
         ecall
 """
-"""Keeps live data behind a result."""
+"""Keeps live data after a result."""
 
 
 def test_from_python_and_from_the_command_line(tmp_path: Path) -> None:

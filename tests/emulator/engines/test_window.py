@@ -56,7 +56,7 @@ def fault(text: str, **options: object) -> str:
 
 
 def entry(system: System, number: int) -> list[int]:
-    """What the queues hold of an instruction: kernel, record, ranges, operands."""
+    """Return an instruction's entry in the queues: kernel, record, ranges, operands."""
     at = queues.entry_at(number)
     block = system.tiles[0].block(0)[at : at + queues.ENTRY].tolist()
     count = block[queues.E_RANGES] * queues.RANGE_WORDS
@@ -65,7 +65,7 @@ def entry(system: System, number: int) -> list[int]:
 
 
 def issued(text: str) -> System:
-    """The system with what the text issues in the queues and nothing executed."""
+    """Return the system with the text's instructions in the queues, none executed."""
     system = build(f"_start: {text}1: j 1b", BIG)
     system.slots.fill = lambda slot: pytest.fail("nothing has to be executed")  # type: ignore[method-assign]
     system.engines.finish = lambda tile: -1  # type: ignore[method-assign]

@@ -66,7 +66,7 @@ def test_a_wait_is_for_its_own_worker() -> None:
 
 @pytest.mark.parametrize(("older", "ordered"), [(0, True), (1, False)])
 def test_conflicts_between_workers_order_nothing(older: int, ordered: bool) -> None:
-    """A write into what an older CT instruction reads waits for it only when both are of one worker."""
+    """A write into the operand of an older CT instruction waits for it only in the same worker."""
     younger = "".join(FILL.format(0x1000, 7, 0) for _ in range(5))
     text = f"{OLDER.format(older)}{younger} lw s0, 0x7ff(t3)"
     text = text.replace("lw s0, 0x7ff(t3)", f"li t4, {W.spm_weak + 0x1100}\n lw s0, 0(t4)")

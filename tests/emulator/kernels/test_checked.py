@@ -93,7 +93,7 @@ def test_the_mask_is_that_of_the_worker() -> None:
 
 def test_masked_again_the_plain_kernel_runs() -> None:
     text = BIG + unmask(0xFF << CT_FIELD) + SUM + "ncc.wait\n" + "li t4, -1\n sd t4, 0x770(t0)\n" + SUM + READ
-    assert saved(run(text), 1) == [0]  # bit 49 of the mask cleared what the first one raised
+    assert saved(run(text), 1) == [0]  # bit 49 of the mask cleared the exception of the first one
 
 
 def test_a_copy_raises_nothing_of_an_infinity() -> None:

@@ -48,7 +48,7 @@ def pairs(fmt: Format, n: int, seed: int) -> tuple[Array, Array]:
         b,
         with_field(field, b) ^ (b & sign) ^ ((a & sign) ^ sign),  # the same exponent, other sign
         (a ^ sign) + few & (2 * sign - 1),  # all places cancel but a few
-        with_field(field - mantissa_bits + few, b),  # what is added lies around the last place
+        with_field(field - mantissa_bits + few, b),  # the addend is around the last place
         with_field(field - 2 * mantissa_bits + few, b),
         tiny,
         with_field(2 * bias - field + bias - 1 + few, b),  # products near the largest
@@ -114,7 +114,7 @@ DECIMAL = {RNE: ROUND_HALF_EVEN, RTZ: ROUND_DOWN, RUP: ROUND_CEILING, RDN: ROUND
 
 
 def zero_sums(fmt: Format) -> tuple[Array, Array]:
-    """Both zeros with both, and special and random numbers with what cancels them, in either order."""
+    """Both zeros with both, and special and random numbers with their negatives, in either order."""
     numbers = np.concatenate([special(fmt), random_patterns(fmt, 300, np.random.default_rng(3))])
     numbers = numbers[oracle.reals(fmt, numbers).kind == oracle.FINITE]
     sign = 1 << (fmt.bits - 1)

@@ -37,7 +37,7 @@ def satrelu(x: Reals) -> Reals:
 
 
 def leakyrelu(x: Reals) -> Reals:
-    """A hundredth of what is below zero."""
+    """A hundredth of negative numbers."""
     below = oracle.div(x, oracle.constant(100, 0, x))
     pick = x.negative & (x.kind == FINITE) & (x.magnitude > 0)
     return Reals(x.kind, x.negative, *(np.where(pick, getattr(below, n), getattr(x, n)) for n in _SIZE))

@@ -34,7 +34,7 @@ def finite(x: Exact) -> bool:
 
 
 def overflows(fmt: Format, value: Fraction, mode: int) -> bool:
-    """Whether the value, rounded with an exponent as large as it likes, is beyond the largest number."""
+    """Return True if the value, rounded with an unbounded exponent, exceeds the largest number."""
     exponent_bits, mantissa_bits, _ = LAYOUT[fmt]
     limit, size = Fraction(2) ** (1 << (exponent_bits - 1)), abs(value)
     unit = limit / (1 << (mantissa_bits + 1))
@@ -51,7 +51,7 @@ def rounding(fmt: Format, value: Fraction, stored: int, mode: int) -> int:
 
 
 def bits_of(fmt: Format, operands: list[Exact], value: Fraction | None, stored: int, mode: int) -> int:
-    """What an operation on numbers raises; ``value`` is None at a pole or outside of the domain."""
+    """Return the exceptions of an operation on numbers; ``value`` is None at a pole or outside the domain."""
     bits = NAN_INPUT if "nan" in operands else 0
     bits |= INFINITE if exact(fmt, stored) in ("+inf", "-inf") else 0
     if value is not None and all(map(finite, operands)):
@@ -162,7 +162,7 @@ EXACT_AT: dict[str, Callable[[Fraction], bool]] = {
     "sigmoid": lambda x: x == 0,
     "softplus": lambda x: False,
 }
-"""Where a transcendental function has a dyadic value (Lindemann, Gelfond and Schneider)."""
+"""Operands at which a transcendental function has a dyadic value (Lindemann, Gelfond and Schneider)."""
 
 
 @pytest.mark.parametrize("fmt", FLOATS)

@@ -1,4 +1,4 @@
-"""The elementary functions: how far the definitions are off, and that fast kernels are those definitions."""
+"""The elementary functions: the errors of the definitions, and fast kernels against the definitions."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def test_a_format_the_function_lacks_is_refused() -> None:
 
 
 def canonical(x: float) -> int:
-    """Which NaN it is stays open."""
+    """Replace every NaN by one, because its payload is unspecified."""
     return bits64(f32(x))
 
 

@@ -1,4 +1,4 @@
-"""Masked moves and tables: against numpy, against the slow reference, and what is refused."""
+"""Masked moves and tables: against numpy, against the slow reference, and refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DST, SRC0, SRC1 = 0x8000, 0x1000, 0x4000
 Array = np.ndarray[Any, Any]
 
 MAGNITUDE = {Format.FP16: 0x7FFF, Format.BF16: 0x7FFF, Format.FP32: 0x7FFFFFFF, Format.TF32: 0x7FFFE000}
-"""Bits of which none is set in a zero (docs/isa.md, Formats)."""
+"""Bits that are all clear in a zero (docs/isa.md, Formats)."""
 
 
 def unsigned(bits: int) -> np.dtype[Any]:
@@ -78,7 +78,7 @@ def test_maskmove_of_the_last_bytes_of_spm() -> None:
 
 
 def gathered(before: Array, base: int, offsets: Array, size: int) -> list[int]:
-    """Words at byte offsets behind ``base``, 0 where they do not lie inside SPM."""
+    """Words at byte offsets from ``base``, 0 outside of SPM."""
     found = []
     for offset in offsets.tolist():
         at = base + offset

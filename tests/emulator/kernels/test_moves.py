@@ -193,7 +193,7 @@ def test_img2col_spans_as_measured_on_the_board() -> None:
 @given(shape=st.tuples(*[st.integers(1, 4)] * 4))
 @settings(max_examples=30)
 def test_compact_moves_are_affine_permutations(mnemonic: str, shape: Shape) -> None:
-    """What the kernels rely on (meaning.Move)."""
+    """The kernels rely on this (meaning.Move)."""
     name = mnemonic.removeprefix("td.")
     meaning, result = RECORDS[mnemonic].meaning, compact(name, shape)["dst_shape"]
     n, h, w, c = (result >> s & 0xFFFF for s in (48, 32, 16, 0))

@@ -191,7 +191,7 @@ def _check_elemmask(fmt: Format, mode: int, scale: int, target: int) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("fmt", FLOATS)
 def test_stochastic_rounding_takes_a_second_step(fmt: Format) -> None:
-    """Every other state decides about an element; the one behind it rounds."""
+    """Every other state selects an element; the state after it rounds."""
     tile, n = Tile(2, fmt), 2000
     source = words(tile, SRC0, n, fmt)
     places = {"dst": DST, "src0": SRC0, "src1": SCALE[fmt], "n": n, "p": HALF, "rnd": 4}

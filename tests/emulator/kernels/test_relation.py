@@ -42,7 +42,7 @@ def test_interpreted_kernel_equals_reference(variant: Any) -> None:
 
 
 def chosen() -> list[Any]:
-    """One relation in every form, each in one format and FP16; the others are judged by numpy below."""
+    """One relation in every form, each in one format and FP16; numpy judges the others below."""
     turns = dict(zip(FORMS, (*FLOATS, *FLOATS[::-1]), strict=True))
     less = [v for v in RELATIONS if v[0].mnemonic.startswith("ct.lt.")]
     return [v for v in less if v[1] in (Format.FP16, turns[v[0].mnemonic.removeprefix("ct.lt.")])]

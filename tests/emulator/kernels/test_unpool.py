@@ -42,7 +42,7 @@ UNPOOLS: tuple[tuple[Shape, Shape], ...] = (
     ((1, 4, 7, 3), (2, 2, 2, 2)),
     ((1, 7, 4, 3), (2, 2, 2, 2)),
 )
-"""Result and window (kx ky sx sy): apart, overlapping, with gaps between, with a rest behind the last."""
+"""Result and window (kx ky sx sy): adjacent, overlapping, with gaps, with a rest after the last one."""
 
 
 def put(tile: Tile, at: int, array: Array, layout: Layout = Layout.NCX) -> None:
@@ -203,7 +203,7 @@ def test_rows_in_pieces(name: str, number: int) -> None:
 
 
 def test_a_sum_of_nothing_must_be_zero() -> None:
-    """What lies between the windows is cleared."""
+    """Positions between the windows are cleared."""
     record = RECORDS["ct.unpool.avg"]
     for wrong in (replace(record.meaning.spread, start=2.0), Reduction(math.nan, max)):
         with pytest.raises(ValueError, match="zero"):

@@ -72,7 +72,7 @@ def test_every_slot_can_be_compiled_and_what_a_program_needs_is_among_them() -> 
 
 @pytest.fixture
 def processes(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many jobs were given to processes, each time; two processors and an empty cache."""
+    """The numbers of jobs given to processes, with two processors and an empty cache."""
     given: list[int] = []
     run_all = ahead.run_all
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
@@ -85,7 +85,7 @@ def processes(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @needs_jit
 def test_a_first_run_compiles_side_by_side_and_a_second_one_not(processes: list[int]) -> None:
     wanted = System(image(), MACHINE).code.expected_slots
-    assert processes == [3 + len(wanted)]  # the loop of the core, what issues, and what runs rounds
+    assert processes == [3 + len(wanted)]  # the loop of the core, the issue function, and the rounds
     built: list[str] = []
     before, native.on_compile = native.on_compile, lambda name, seconds: built.append(name)
     try:

@@ -200,7 +200,7 @@ def sums(a, n):
 @pytest.mark.long
 @needs_jit
 def test_numba_still_works_in_a_process_that_loaded_kernels(own_cache, tmp_path):
-    """The helpers supplied to kernels must not stand in for those that Numba supplies to its own code."""
+    """The helpers supplied to kernels must not replace the ones that Numba supplies to its own code."""
     (tmp_path / "tests_kernel.py").write_text(_KERNEL_MODULE)
     path = os.pathsep.join([str(tmp_path), str(Path(native.__file__).parents[2])])
     environment = {**os.environ, "PYTHONPATH": path}

@@ -1,4 +1,4 @@
-"""What the key of a cached kernel depends on."""
+"""The dependencies of a cached kernel's key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From plain functions to cached machine code: both executions agree, the cache, what is refused."""
+"""From plain functions to cached machine code: both executions agree; the cache; refusals."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_fused_multiply_add_keeps_the_type_of_its_operands():
 
 
 def word_arithmetic(out, a, b, shift):
-    """What bodies do with signed and unsigned words; each line once went wrong in some compiler."""
+    """Operations of bodies on signed and unsigned words; each line was once miscompiled."""
     result = view_i64(out, 12)
     result[0] = s64(u64(a) >> u64(shift))
     result[1] = s64(u64(a) + u64(b))

@@ -1,4 +1,4 @@
-"""What a kernel must not contain, and that a refused one leaves nothing."""
+"""Constructs that kernels must not contain; a refused kernel leaves nothing."""
 
 from __future__ import annotations
 

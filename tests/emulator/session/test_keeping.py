@@ -1,4 +1,4 @@
-"""Bytes that stay: what a step has written is copied, and nothing else, wherever a range begins and ends."""
+"""Kept bytes: exactly the written ones are copied, wherever a range begins and ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions of programs written by hand: what stays, what is bound, replaced, saved and refused."""
+"""Sessions of programs written by hand: states, bound arrays, replaced constants, files and refusals."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_the_image_says_which_buffers_are_a_state(program: Program) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_state_stays_and_nothing_else_does(program: Program, threads: int) -> None:
-    """As a loop of the host does that gives each run what the one before has left."""
+    """Against a loop on the host that passes each run the states of the one before."""
     places = [0, 5, GRANULE // 4 - 8, ROOM // 4 - 16, 0, GRANULE // 4 - 8]
     wanted = np.zeros(ROOM // 4, np.float32)
     past = wanted.copy()

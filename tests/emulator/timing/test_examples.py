@@ -25,7 +25,7 @@ GRAPHS = ["digits/digits.json", "batchnorm/bn30.json", "attention/attention.json
 OF_SEVERAL_CHIPS = {"ring"}
 """Their time has tests of its own (``tests/emulator/chips``)."""
 LOOK_AT_RESULTS = {"batchnorm", "gemm", "ring", "vector_add"}
-"""C programs that load what engines or copies made."""
+"""C programs that load data written by engines or copies."""
 C_PROGRAMS = sorted(path.stem for path in EXAMPLES.glob("*.c") if path.stem != "runtime")
 
 

@@ -1,4 +1,4 @@
-"""Simulated time of what a tile does for the first time, and of instructions of the core that take longer.
+"""Simulated time of a tile's first uses, and of slow instructions of the core.
 
 The oracle is arithmetic on the coefficients: lines are counted from the addresses of the labels.
 """
@@ -22,7 +22,7 @@ COPY = "td.memset.fp16 dst=0x4000, value=0, n=64"
 
 
 def clocks(text: str, machine: Machine = ONE, tile: int = 0) -> list[int]:
-    """What a program leaves in s0, s1 and s2, which read the clock."""
+    """Return the program's s0, s1 and s2, which read the clock."""
     system, _ = run(text, machine)
     return [system.tiles[tile].register(number) for number in (8, 9, 18)]
 
@@ -53,7 +53,7 @@ def test_code_that_was_executed_before_is_warm() -> None:
 
 
 def test_code_that_is_jumped_over_does_not_count() -> None:
-    """A jump over 100 lines: those of the jump and of its target are what the tile executes."""
+    """A jump over 100 lines: the tile executes only the lines of the jump and of its target."""
     text = f".balign 64\n csrr s0, cycle\n j 2f\n{nops(1600)}2: csrr s1, cycle"
     first, second, _ = clocks(text)
     assert second - first == READ + STEP + LINE
@@ -160,7 +160,7 @@ def test_what_instructions_of_the_core_take(text: str, cycles: float) -> None:
 
 
 def test_a_poll_that_divides_and_loads_takes_the_time_of_one_look() -> None:
-    """How often a program polls depends on the host's rounds: what it does meanwhile must not count."""
+    """The number of polls depends on the host's rounds, so instructions between polls must not count."""
     at = TX81.windows
 
     def look(work: str) -> str:

@@ -25,7 +25,7 @@ DEPTH = {Engine.CT: 6, Engine.NE: 6, Engine.RDMA: 6, Engine.WDMA: 6, Engine.TDMA
 
 
 class Instruction:
-    """One instruction of a random program: its text and what it touches."""
+    """One instruction of a random program: its text and its ranges."""
 
     def __init__(self, text: str, engine: Engine, ranges: list[tuple[int, int, bool]]) -> None:
         self.text, self.engine, self.ranges = text, engine, ranges
@@ -186,7 +186,7 @@ def test_nothing_orders_workers_but_priority() -> None:
     _, sink = run(f"{low} {big}\n {big}\n {big}, worker=1")
     rows = sink.of()
     order = sorted(range(3), key=lambda n: rows[n]["started"])
-    assert order == [0, 2, 1]  # worker 1 overtakes what worker 0 has queued
+    assert order == [0, 2, 1]  # worker 1 overtakes the instructions queued by worker 0
 
 
 def test_a_wait_costs_a_join_and_ends_with_the_work() -> None:
@@ -216,7 +216,7 @@ def poll(worker: int = 0) -> str:
 
 
 def test_polls_in_vain_take_no_time() -> None:
-    """Each look executes one instruction: how often a program looks says nothing about the chip."""
+    """Each poll executes one instruction; the number of polls is not a property of the chip."""
     work = f"rdma.fp16 dst=0x1000, src={DDR}, n=32768\n" * 3
     _, sink = run(f"{work}{poll()}{ADD}")
     loads, add = sink.of()[:3], sink.of()[3]

@@ -89,7 +89,7 @@ def test_the_ends_are_those_of_runs_of_their_own(threads: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_every_coefficient_has_its_effect(seed: int) -> None:
-    """Ranges everywhere: what a row cost in the run is nowhere left in the logs."""
+    """Ranges everywhere: the logs keep no cost from the run."""
     machine = with_ranges(MACHINE, Random(seed))
     assert all(figure.least <= figure.value < figure.most for _, figure in figures(machine.timing))
     _, found = ranged(MIXED, machine)
@@ -163,7 +163,7 @@ def test_a_range_goes_on_from_what_was_saved() -> None:
 
 
 def halved(kept: bool) -> TimeRange:
-    """The range of a run that goes on from a saved state; ``kept``: it was asked for from the beginning."""
+    """The range of a run that continues from a saved state; ``kept``: requested from the beginning."""
     wanted = TimeRange()
     system = System(
         asm.assemble(f"_start: {MIXED}{EXIT}"), MACHINE, sinks=[Keep(), *([wanted] if kept else [])]

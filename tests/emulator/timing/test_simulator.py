@@ -105,7 +105,7 @@ def test_rows_take_what_was_measured_with_16_tiles(size: int, rows: int, least: 
 
 
 def test_long_rows_share_the_card_rate() -> None:
-    """64 rows of 2 KiB, 4 KiB apart: what the card has to move is 128 KiB for each tile, in as many runs."""
+    """64 rows of 2 KiB, 4 KiB apart: the card has to move 128 KiB for each tile, in 64 runs."""
     card = SIXTEEN.ddr.nominal.value / 1e9
     for cycles in transfer(16, 1024, ", stride0=2048, iter0=64"):
         data = 16 * (131072 / card + 64 * RUN)
@@ -227,7 +227,7 @@ def stream_program(before: str = "") -> str:
 
 @pytest.mark.parametrize("turns", [1, 1000, 2_000_000])
 def test_an_arrival_is_seen_when_the_copy_has_ended(turns: int) -> None:
-    """However many rounds the receiver has polled in vain."""
+    """However many polls of the receiver have failed."""
     spin = f"li t3, {turns}\n5: addi t3, t3, -1\n bnez t3, 5b\n"
     sink = Keep()
     System(asm.assemble(stream_program(spin)), FOUR, sinks=[sink]).run()

@@ -1,4 +1,4 @@
-"""Runs without data: what they share with runs with data, and the programs that they refuse."""
+"""Runs without data: equal cycles and counts to runs with data, and the programs that they refuse."""
 
 from __future__ import annotations
 

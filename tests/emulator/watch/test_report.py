@@ -365,7 +365,7 @@ def test_many_slices_stay_small() -> None:
         if number % (len(batches) * turns // 4) == 0:
             own = {name: part for name, part in vars(report).items() if name != "statistics"}
             sizes.append(len(pickle.dumps(own)))
-    assert max(sizes) < 40_000_000  # what is kept does not grow with the run
+    assert max(sizes) < 40_000_000  # the kept data do not grow with the run
     report.close([report.end] * 16)
     statistics.close([report.end] * 16)
     assert report.longest.seen >= 250_000

@@ -25,7 +25,7 @@ STEP = 8
 
 
 def drawn(rng: Random, batches: list[Batch], text: int) -> list[LiveRange]:
-    """Ranges around what slices touch; two that are alive at once share no bytes."""
+    """Ranges around the bytes that slices touch; two that are alive at once share no bytes."""
     touched = {
         ((int(row["pc"]) - BASE) // STEP, first)
         for batch in batches
@@ -129,7 +129,7 @@ def test_the_page_has_them(run: tuple[list[Batch], list[LiveRange], ReportSink])
 
 
 def test_the_largest_are_followed() -> None:
-    """However many a program declares, and wherever: what is outside of the scratchpad is left out."""
+    """However many a program declares, and wherever; ranges outside of the scratchpad are omitted."""
     many = [LiveRange(f"b{i}", "value", "", 256 * (i % 100), 1 + i, 8 * i, 8 * i + 8) for i in range(5000)]
     beyond = LiveRange("far", "value", "", MACHINE.spm.bytes - 1, 2, 0, 8)
     lives = Lives([*many, beyond], 16, MACHINE.spm.bytes)

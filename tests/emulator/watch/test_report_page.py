@@ -118,7 +118,7 @@ def shown(driver: Any) -> tuple[float, float]:
 
 
 def lasting(driver: Any, condition: str) -> int:
-    """How many of the slices that are at least a pixel wide fulfil a condition on their number ``i``."""
+    """Count the slices of at least a pixel's width that fulfil a condition on their number ``i``."""
     return value(
         driver,
         "tx8.data.slice_kind.reduce((sum, _, i) => "

@@ -1,4 +1,4 @@
-"""The least time of a program's work, and what it loses against that."""
+"""The least time of a program's work, and its losses against that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""--trace: the file is what viewers expect, and says what the slices say."""
+"""--trace: the file has the format that viewers expect, and the contents of the slices."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_an_arrow_waits_for_where_it_comes_from(tmp_path: Path, monkeypatch: pyt
     ("track", "blocker", "held", "at"),
     [
         (Track.NE, (1000, 9000), (9000, 20_000), (7000, 9000)),
-        (Track.CORE, (1000, 9000), (2000, 9000), (7000, 7000)),  # the wait ends with what it waits for
+        (Track.CORE, (1000, 9000), (2000, 9000), (7000, 7000)),  # the wait ends with its cause
         (Track.RDMA, (1000, 90_000), (5000, 20_000), (5000, 5000)),  # both share the DDR
     ],
 )
@@ -380,7 +380,7 @@ def test_scratchpad_against_a_plain_count(random: tuple[Slices, np.ndarray, Read
         assert values[-2] == 256 * len(written)
 
 
-# --- the reader sees what is wrong --------------------------------------------------------
+# --- the reader finds mistakes ------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

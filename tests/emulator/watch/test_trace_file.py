@@ -1,4 +1,4 @@
-"""The file of a trace: when it appears, what is refused, and the traces of whole programs."""
+"""The file of a trace: its creation, refusals, and the traces of whole programs."""
 
 from __future__ import annotations
 

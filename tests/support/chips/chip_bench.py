@@ -34,7 +34,7 @@ M64 = (1 << 64) - 1
 
 
 def chip(tiles: int = 1, spm: int = TX81.spm.bytes) -> Machine:
-    """TX81 with fewer tiles or less SPM: quicker to set up."""
+    """A TX81 with fewer tiles or less SPM, which is faster to set up."""
     grid = msgspec.structs.replace(TX81.grid, x=1, y=tiles)
     return msgspec.structs.replace(TX81, grid=grid, spm=msgspec.structs.replace(TX81.spm, bytes=spm))
 
@@ -43,7 +43,7 @@ ONE = chip(spm=0x4000)
 
 
 def build(text: str, machine: Machine = ONE, **options: Any) -> System:
-    """A system with an assembled program."""
+    """Make a system with an assembled program."""
     return System(asm.assemble(text), machine, **options)
 
 
@@ -64,7 +64,7 @@ def words_image(words: list[int]) -> Image:
 
 
 def run_words(words: list[int], registers: dict[int, int]) -> tuple[System, str]:
-    """The system after the words, and the fault that ended them; registers not given are 0."""
+    """Run words; return the system and the fault that ended them. Registers not given are 0."""
     system = System(words_image(words), ONE)
     for number, value in {2: 0, **registers}.items():
         system.tiles[0].set_register(number, value)
@@ -81,7 +81,7 @@ EBREAK = word("ebreak")
 
 
 class Reference:
-    """One hart over a dictionary of bytes; knows nothing but the records and the memory map."""
+    """An interpreter of one hart over a dictionary of bytes, from the records and the memory map alone."""
 
     def __init__(self, words: list[int], registers: dict[int, int]) -> None:
         self.words, self.pc = words, CODE
@@ -173,7 +173,7 @@ EDGES = (0, 1, -1, 2, 31, 32, 63, 64, (1 << 31) - 1, -(1 << 31), 1 << 31, 1 << 3
 def instruction(
     draw: st.DrawFn, kinds: tuple[str, ...] = ("alu", "divide", "upper", "load", "store", *IDLE_KINDS)
 ) -> int:
-    """A word whose memory operands stay inside the memories and which cannot move a pointer."""
+    """An instruction word whose memory operands stay inside the memories and which changes no pointer."""
     record = draw(st.sampled_from([r for r in rv.scalar_instructions() if r.kind in kinds]))
     values = {}
     for field in record.fields:

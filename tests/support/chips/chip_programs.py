@@ -1,8 +1,8 @@
-"""Random programs for several chips whose tiles send each other packets, and what they leave in memory.
+"""Random programs for several chips whose tiles send each other packets, and their final memories.
 
-Messages have an order, and each tile does what concerns it in that order, so no program waits for ever. A
-message is a copy of a slot of the sender's SPM to one of the receiver's; each has a stream of its own.
-Harts are the tiles of all chips, numbered through.
+Messages have a total order, in which each tile sends and receives its own, so no program waits for ever. A
+message is a copy of a slot of the sender's SPM to a slot of the receiver's; each has its own stream. Harts
+are the tiles of all chips, numbered across chips.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from tx8isa.machine.description import Machine
 
 TILES = 2
 SLOT, SLOTS, FILLED = 64, 40, 8
-"""Bytes of a slot, how many a tile has from byte 0 of its SPM on, and how many it loads at the start."""
+"""Bytes of a slot, slots of a tile from byte 0 of its SPM on, and slots that it loads at the start."""
 FIRST_STREAM, MOST = 32, 32
-"""The stream of message 0, and how many messages a program may have."""
+"""The stream of message 0, and the largest number of messages."""
 OTHER_CHIP = 1 << 39
 
 
@@ -51,7 +51,7 @@ def machine(x: int, y: int, tiles: int = TILES, shape: str = "mesh") -> Machine:
 
 
 def chips_of(found: Machine) -> Chips:
-    """The table of the chips of a machine that has one."""
+    """The table of chips of a machine, which must have one."""
     assert isinstance(found.chips, Chips)
     return found.chips
 
@@ -65,7 +65,7 @@ def destination_of(found: Machine, hart: int, at: int) -> dict[int, int]:
 
 
 def messages(rng: random.Random, harts: int, count: int) -> list[Message]:
-    """Random messages; a slot is written once, and sent only if it was loaded or something has come to it."""
+    """Random messages; a slot is written once, and sent only if it was loaded or received."""
     free = {hart: list(range(FILLED, SLOTS)) for hart in range(harts)}
     filled = {hart: list(range(FILLED)) for hart in range(harts)}
     found = []
@@ -87,7 +87,7 @@ def final_slots(sent: Sequence[Message], start: Sequence[bytes]) -> list[bytes]:
 
 
 def program(found: Machine, sent: Sequence[Message], rng: random.Random, left_out: int | None = None) -> str:
-    """The text: each hart jumps to its own part. ``left_out``: the message for which nobody waits."""
+    """Write the program: each hart jumps to its own part. ``left_out``: the message without a wait."""
     harts = found.tiles * found.chip_count
     parts = []
     for hart in range(harts):
@@ -141,7 +141,7 @@ def _wait(stream: int) -> str:
 
 
 class OtherOrders(ChipMesh):
-    """Chips that go on in random order, and not as far as they could: as if each were somewhere else."""
+    """Chips that advance in random order, and not as far as they could, as if emulated elsewhere."""
 
     rng = random.Random(0)
 
@@ -181,7 +181,7 @@ class Case:
 
     @property
     def inputs(self) -> dict[str, np.ndarray]:
-        """What the tiles of each chip load at the start."""
+        """The data that the tiles of each chip load at the start."""
         tiles = self.machine.tiles
         return {
             chip_name(number, "start"): np.frombuffer(
@@ -206,9 +206,10 @@ class Case:
         return [tile.spm.data[: SLOT * SLOTS].tobytes() for one in chips for tile in one.tiles]
 
     def racing_sends(self, left_out: int) -> int:
-        """How many sends read what a message brings for which nobody waits, without any other order.
+        """Count the sends that read the data of the message without a wait, unordered after its arrival.
 
-        A send is done before its tile goes on, and a wait comes after the arrival: what follows from that.
+        Order follows from two facts: a send is complete before its tile continues, and a wait ends after the
+        arrival.
         """
         after: dict[object, set[object]] = {}
         last: dict[int, object] = {}

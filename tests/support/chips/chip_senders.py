@@ -29,7 +29,7 @@ def parts(**of_harts: str) -> str:
 
 
 def copy(found: Machine = PAIR, hart: int = 3, at: int = AT, **registers: int) -> str:
-    """Send the bytes at ``SOURCE`` to a hart, and poll until that is done; the status ends up in s2."""
+    """Write code that sends the bytes at ``SOURCE`` to a hart and polls its end; the status is in s2."""
     named = {"length": LENGTH, "user": USER_ID, "high": 0x00C, "mode": 0x014, "dests": 0x01C}
     values = {
         **address(SRC, SOURCE),
@@ -52,7 +52,7 @@ def ready(length: int = BYTES, packets: int = 1, stream: int = STREAM) -> str:
 
 
 def wait(stream: int = STREAM) -> str:
-    """Poll until a packet is ready; the packets end up in s3."""
+    """Poll until a packet is ready; the packets are then in s3."""
     return f" li t0, {STREAMS + READY + 4 * stream:#x}\n6: lw s3, 0(t0)\n beqz s3, 6b\n"
 
 

@@ -27,7 +27,7 @@ def missing_qemu() -> None:
 
 
 def by_qemu(text: str, folder: Path, march: str = "rv64imfd_zicsr_zifencei") -> bytes:
-    """What a program writes under QEMU; GNU as and ld make it, as ``p`` in the folder."""
+    """Run a program under QEMU and return its output; GNU as and ld make it, as ``p`` in the folder."""
     (folder / "p.s").write_text(f".globl _start\n_start:\n{text}")
     # The same addresses, since programs may show pointers.
     places = ["-Ttext=0x80000000", f"-Tdata={DATA:#x}", "--no-relax"]
@@ -51,7 +51,7 @@ def image_of(folder: Path) -> Image:
 
 
 def by_us(folder: Path) -> bytes:
-    """What the program ``p`` writes on our core."""
+    """Run the program ``p`` on our core and return its output."""
     shown: list[bytes] = []
     System(image_of(folder), ONE, show=lambda _, data: shown.append(data)).run(1_000_000)
     return b"".join(shown)

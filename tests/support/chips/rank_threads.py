@@ -15,7 +15,7 @@ from emulator.chips.ranks.mesh import RankMesh
 
 
 class ThreadsPost:
-    """The post of one of several threads. ``delay`` gives seconds before an item is taken."""
+    """The post of one of several threads. ``delay`` returns the seconds before an item is taken."""
 
     def __init__(self, rank: int, office: Office, delay: Callable[[], float]) -> None:
         self.rank, self.size, self._office, self._delay = rank, office.size, office, delay
@@ -43,7 +43,7 @@ class ThreadsPost:
 
 
 class Office:
-    """What the posts of the threads share."""
+    """The data that the posts of the threads share."""
 
     def __init__(self, size: int) -> None:
         self.size = size

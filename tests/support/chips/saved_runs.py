@@ -149,9 +149,9 @@ SEEN = 0x40_0000
 
 
 def small(machine: Machine) -> Machine:
-    """With less DDR: looking for the pages that were touched takes a tenth of a second for 64 GiB.
+    """A machine with less DDR, because searching 64 GiB for touched pages takes a tenth of a second.
 
-    Without the times of what is new, so that more happens at once.
+    It has no cold costs, so that more happens at the same time.
     """
     machine = changed(changed(machine, "core", "line", 0.0), "issue", "kind", 0.0)
     return msgspec.structs.replace(machine, ddr=msgspec.structs.replace(machine.ddr, bytes=2 * SEEN))
@@ -186,7 +186,7 @@ class Run:
         )
 
     def result(self) -> dict[str, Any]:
-        """Everything a program could tell apart, but not as a snapshot holds it."""
+        """Everything that a program could distinguish, in another form than a snapshot's."""
         system = self.system
         (window,) = (device for device in system.devices if isinstance(device, DteWindow))
         words = [*range(32), *range(state.F, state.F + 32), state.PC, state.RETIRED, state.FCSR, state.RANDOM]
@@ -221,7 +221,7 @@ def through_file(system: System) -> Snapshot:
 
 
 def cut(name: str, *places: int, **options: Any) -> dict[str, Any]:
-    """The result of a run that was cut at each place and went on in another system."""
+    """The result of a run that was cut at each place and continued in another system."""
     run = Run(name, **options)
     written: list[tuple[int, bytes]] = []
     for place in places:

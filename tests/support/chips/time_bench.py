@@ -1,4 +1,4 @@
-"""What the tests of simulated time share: machines without terms that only blur, and a sink that keeps."""
+"""Shared code of the tests of simulated time: machines without small terms, and a sink that keeps slices."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def changed(machine: Machine, table: str, name: str, value: float) -> Machine:
 
 
 def warm(machine: Machine) -> Machine:
-    """The machine that finds nothing cold: what is left is the time of the commands themselves."""
+    """The machine without cold costs, so that only the time of the commands themselves is left."""
     for table, name in COLD:
         machine = changed(machine, table, name, 0.0)
     return machine
 
 
 def sharp(machine: Machine) -> Machine:
-    """The machine without costs of bank collisions, of what is new, and of what every program takes."""
+    """The machine without bank collisions, cold costs and the fixed cost of programs."""
     return changed(changed(warm(machine), "spm", "collision", 0.0), "core", "program", 0.0)
 
 
@@ -81,7 +81,7 @@ class Keep:
         return np.where(rows["track"] == Track.CORE, 1 << 40, rows["number"])
 
     def of(self, tile: int = 0, track: Track | None = None) -> list[dict[str, Any]]:
-        """Slices of a tile, of engines only without a track, in the order of their numbers; cycles."""
+        """Slices of a tile by their numbers, in cycles; without ``track`` the slices of all engines."""
         rows = self.slices
         wanted = rows["track"] != Track.CORE if track is None else rows["track"] == track
         rows = rows[(rows["tile"] == tile) & wanted]

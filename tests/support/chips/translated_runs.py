@@ -36,11 +36,11 @@ SAME = [
         state.DDR_MARKS,
     )
 ]
-"""Words of the state that hold no host address, and are not where writes to x0 go."""
+"""Words of the state that hold no host address, except the target of writes to x0."""
 
 
 def translate_all(system: System) -> None:
-    """Translate every block of a system's program, from every place that can be one's beginning."""
+    """Translate every block of a system's program, from every place where one can begin."""
     code = system.code
     layout = code.translation.layout
     starts = {0, *(n for n in layout.leaders if 0 <= n < len(layout.words) - 1)}
@@ -58,7 +58,7 @@ def translate_all(system: System) -> None:
 
 
 def entrances(system: System) -> int:
-    """How many words of the program lead into translations."""
+    """Count the words of the program that are entrances to translations."""
     return int(np.count_nonzero(system.code.translation.dispatch & 0xFF == TRANSLATED))
 
 

@@ -1,4 +1,4 @@
-"""Fuzzing for as long as wanted: ``make fuzz SECONDS=N``.
+"""Fuzzing for a given time: ``make fuzz SECONDS=N``.
 
     python tests/support/fuzz/fuzz_campaign.py 600             ten minutes more
     python tests/support/fuzz/fuzz_campaign.py 600 --jobs 2    with two processes side by side
@@ -6,12 +6,12 @@
     python tests/support/fuzz/fuzz_campaign.py --table         the counts so far, as a table
     python tests/support/fuzz/fuzz_campaign.py --page          the table into docs/reliability.md
 
-An example follows from its kind and its number alone (``fuzz_child.py``), and ``build/fuzz/state.json`` holds
-the next number of each kind, so every run goes on where the last one ended. Where that file is missing or
-behind, the counts on the page are where it goes on, so no example runs twice. Examples run in processes of
-their own, a batch at a time and one kind after another. Hours are processor time, of the batches that came to
-their end. When a process dies, hangs or ends with an exception, its last line names the example: a file in
-``build/fuzz/findings`` says what happened and how to see it again.
+An example depends only on its kind and its number (``fuzz_child.py``). ``build/fuzz/state.json`` holds the
+next number of each kind, so every run resumes where the last one ended. If that file is missing or older, the
+run resumes from the counts on the page, so no example runs twice. Batches of examples run in separate
+processes, one kind after another. Hours are processor time of completed batches. When a process dies, hangs
+or ends with an exception, its last line names the example; a file in ``build/fuzz/findings`` describes the
+failure and the command that repeats it.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ FOLDER = ROOT / "build" / "fuzz"
 CHILD = Path(__file__).with_name("fuzz_child.py")
 PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- fuzz counts -->", "<!-- end of fuzz counts -->"
-"""Around the table on the page."""
+"""Texts around the table on the page."""
 BATCH_SECONDS, LONGEST_SECONDS = 60, 300
 ALONE_SECONDS = 3600
-"""How long a batch should take; after how long without an answer it hangs."""
+"""Seconds that a batch should take; seconds without an answer after which it counts as hanging."""
 MOST_EXAMPLES = 20_000
 """Of a batch."""
 _EXECUTED = re.compile(r"(\d+) executed")
 _SECONDS = re.compile(r"^([\d.]+) s of processor time$", re.MULTILINE)
-"""The last line of the standard error of a process that came to its end."""
+"""The last line of standard error of a process that ended regularly."""
 _ROW = re.compile(r"^\| (\w+) \| ([\d,]+) \| ([\d,]+) \| ([\d.]+) \| ([\d,]+) \| ([\d,]+) \|$", re.MULTILINE)
 """A row of the table: kind, examples, instructions, hours, too large, findings."""
 
 
 class Count(msgspec.Struct):
-    """What was done of a kind."""
+    """The counts of a kind."""
 
     following: int = 0
     """The number of the next example."""
@@ -68,7 +68,7 @@ class Count(msgspec.Struct):
 
 
 def read_state(folder: Path = FOLDER, page: Path = PAGE) -> dict[str, Count]:
-    """The counts of all kinds, for each kind where more was done: in the folder or on the page."""
+    """Return the counts of all kinds, for each kind the larger one of the folder's and the page's."""
     path = folder / "state.json"
     state = msgspec.json.decode(path.read_bytes(), type=dict[str, Count]) if path.exists() else {}
     stated = counts_of(page.read_text(encoding="utf-8")) if page.exists() else {}
@@ -103,7 +103,7 @@ def write_state(state: dict[str, Count], folder: Path = FOLDER) -> None:
 def batch(kind: str, count: Count, size: int, folder: Path = FOLDER) -> None:
     """Run ``size`` examples in a process of its own and add them to the count.
 
-    If they do not end, the last of them runs again alone: a busy machine may have had no time for all.
+    If they do not end, the last of them runs again alone, because a busy machine may have been too slow.
     """
     command = [sys.executable, "-X", "faulthandler", str(CHILD), kind, str(count.following), str(size)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -145,7 +145,7 @@ def _save_finding(kind: str, number: int, fault: str, folder: Path) -> None:
 def campaign(
     seconds: float, chosen: list[str], jobs: int = 1, folder: Path = FOLDER, page: Path = PAGE
 ) -> int:
-    """Fuzz for that long, with ``jobs`` processes side by side; the number of new findings."""
+    """Fuzz for so many seconds with ``jobs`` parallel processes; return the number of new findings."""
     state = read_state(folder, page)
     before = sum(count.findings for count in state.values())
     with tqdm(total=round(seconds), unit="s", bar_format="{l_bar}{bar}| {n:.0f}/{total} s{postfix}") as line:
@@ -162,7 +162,7 @@ class Progress(msgspec.Struct):
     state: dict[str, Count]
     folder: Path
     end: float
-    """When no further batch is begun, as ``time.monotonic`` counts."""
+    """The time of ``time.monotonic`` from which no further batch begins."""
     seconds: float
     line: tqdm[Any]
     lock: threading.Lock = msgspec.field(default_factory=threading.Lock)
@@ -190,7 +190,7 @@ def _work(progress: Progress, chosen: list[str]) -> None:
 
 
 def first_size(count: Count) -> int:
-    """Examples of the first batch of a kind, by the time that they have taken so far."""
+    """Return the size of a kind's first batch, from the time that examples have taken so far."""
     return _size(BATCH_SECONDS * count.following / count.seconds) if count.seconds else 10
 
 

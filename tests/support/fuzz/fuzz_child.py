@@ -1,9 +1,9 @@
 """One kind of hostile example after another, in a process of its own: ``fuzz_child.py KIND FIRST COUNT``.
 
-Each example follows from its number alone. The number is printed before it runs, and what it did afterwards,
-so that the last line names the example that ended the process. The memories lie between guard pages
-(``fuzz_guard``). An example ends with the program's end, a fault, or any other message to the user; anything
-else is an exception that nobody catches.
+Each example depends only on its number. The number is printed before it runs, and its result afterwards, so
+that the last line names the example that ended the process. The memories are between guard pages
+(``fuzz_guard``). An example ends with the program's end, a fault, or another message to the user; anything
+else is an uncaught exception.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ KINDS = {
     "networks": ("fuzz_networks", "example"),
     "operators": ("fuzz_networks", "example_of_operators"),
 }
-"""Module and function of each kind; a process imports that of its kind alone."""
+"""Module and function of each kind; a process imports only its own kind's."""
 
 
 def kinds() -> list[str]:
-    """Kinds whose examples follow from their numbers: all but the one that is always the same."""
+    """Kinds whose examples depend on their numbers: all but one."""
     return [kind for kind in KINDS if kind != "largest"]
 
 

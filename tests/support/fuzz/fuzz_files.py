@@ -1,6 +1,6 @@
 """Damaged files of every kind that a tool reads: assembly, graphs, ONNX models, images, saved states.
 
-What is wrong is a message that users see; anything else is an exception that nobody catches.
+A mistake in a file must give a message to the user; anything else is an uncaught exception.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _WORD = 0.5
 
 
 def judged(action: Callable[[], object]) -> str:
-    """What became of an input: the first line of the message, or ``taken``."""
+    """Return the result of an input: the first line of the message, or ``taken``."""
     try:
         action()
     except (Fault, Tx8Error) as error:
@@ -80,7 +80,7 @@ def judged(action: Callable[[], object]) -> str:
 
 
 def edited(text: str, rng: Random) -> str:
-    """Some pieces of a text removed, repeated, moved, or replaced by words that mean something elsewhere."""
+    """Remove, repeat or move pieces of a text, or replace them by words that are valid elsewhere."""
     for _ in range(rng.choice((1, 1, 2, 4, 8))):
         start = rng.randrange(len(text) + 1)
         end = min(len(text), start + rng.choice((0, 1, 1, 3, 10, 40)))
@@ -222,7 +222,7 @@ def _state() -> bytes:
 
 
 def state_example(rng: Random) -> str:
-    """A saved state with some of its bytes changed, most with a checksum that fits, loaded and run on."""
+    """Change some bytes of a saved state, mostly with a valid checksum; load it and continue the run."""
     data = _state()
     header = struct.calcsize("<8sIIQQ")
     if rng.random() < 0.2:

@@ -105,7 +105,7 @@ def packet(rng: Random) -> bytes:
 
 
 def example(rng: Random) -> str:
-    """A session of some packets; the program goes on afterwards."""
+    """A session of some packets; the program continues afterwards."""
     system = System(asm.assemble(TEXT, machine=MACHINE), MACHINE)
     script = Script([packet(rng) for _ in range(rng.randint(1, 30))])
     session = Session(ReverseExecution(DebugScheduler(system, 10_000)), script)  # type: ignore[arg-type]

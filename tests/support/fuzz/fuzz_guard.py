@@ -1,7 +1,7 @@
-"""Memory of the emulator between pages that nobody may touch: what leaves it ends the process with a signal.
+"""Memory of the emulator between protected pages: an access outside of it ends the process with a signal.
 
-``install`` replaces what the emulator gets its memories and tables from: SPM, DDR, scratch, program text and
-its decoded words, the words, queues and registers of a tile. Each array ends at such a page; one that fills
+``install`` replaces the allocation of the emulator's memories and tables: SPM, DDR, scratch, program text and
+its decoded words, the words, queues and registers of a tile. Each array ends at a protected page; an array of
 whole pages begins at one, too.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 GUARD = 1 << 30
-"""Bytes before and behind: products and sums that went wrong by less than that are seen, too."""
+"""Protected bytes before and after; addresses that are wrong by less than this are detected."""
 _PAGE = mmap.PAGESIZE
 _NONE = 0
 """PROT_NONE, which the module mmap does not name."""
@@ -49,7 +49,7 @@ def adjacent(count: int, size: int, byte: int) -> list[np.ndarray]:
 
 
 def install() -> None:
-    """From now on every ``System`` is made of such memory."""
+    """Make every later ``System`` use such memory."""
     from emulator.chip import copies as dte
     from emulator.core import code
     from emulator.engines import slots

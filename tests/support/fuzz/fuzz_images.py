@@ -1,4 +1,4 @@
-"""Damaged images with checksums that fit, executables with damaged headers: read, loaded and run."""
+"""Damaged images with valid checksums, executables with damaged headers: read, loaded and run."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def note_end() -> int:
 
 
 def sealed(data: bytes) -> bytes:
-    """With a checksum that fits, as a dishonest writer would leave it."""
+    """Give data a valid checksum, as a dishonest writer would."""
     end = note_end()
     if len(data) < end:
         return data

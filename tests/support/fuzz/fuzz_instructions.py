@@ -1,7 +1,7 @@
 """Hostile engine instructions: legal ones with operands replaced, turned bits, random words; all engines.
 
-What is run is judged by what it may write: outside the results of the instructions, which follow from their
-records and operands with unbounded integers, no byte of SPM or DDR may change.
+A run may only write the results of its instructions, which follow from records and operands in unbounded
+integers; no other byte of SPM or DDR may change.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ WAIT = encoder(by_mnemonic()["ncc.wait"]).encode([])
 
 
 def one_format(record: Instruction) -> Format | None:
-    """The same of each record, so that few kernels are compiled."""
+    """Return the same format for a record each time, so that few kernels are compiled."""
     return record.formats[RECORDS.index(record) % len(record.formats)] if record.formats else None
 
 
@@ -141,7 +141,7 @@ class Program:
             self.code += WAIT
 
     def cases(self) -> list[Case]:
-        """What of it is an instruction with legal operands."""
+        """Return the legal instructions of the program."""
         found, at = [], 0
         while at < len(self.code):
             decoded = decode(self.code, at)
@@ -160,7 +160,7 @@ class Program:
         return found
 
     def has_core_words(self) -> bool:
-        """Whether a word that is not an instruction of the engines begins as a compressed one of the core."""
+        """Return True if a word that is not an engine instruction begins like a compressed one."""
         at = 0
         while at < len(self.code):
             decoded = decode(self.code, at)
@@ -180,7 +180,7 @@ class Program:
 
 
 def written(cases: list[Case], hostile: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Which bytes of SPM and of DDR the instructions may write."""
+    """Return the bytes of SPM and of DDR that the instructions may write."""
     spm, ddr = np.zeros(SPM_BYTES, bool), np.zeros(COMPARED, bool)
     for case in cases:
         for operand in case.record.operands:
@@ -218,7 +218,7 @@ def example_on_tiles(rng: Random) -> str:
 
 
 def example(rng: Random, all_formats: bool = False) -> str:
-    """One to eight instructions, and what became of them."""
+    """Run one to eight instructions, and return the result."""
     program = Program(rng, all_formats)
     for _ in range(rng.choice((1, 1, 4, 8))):
         program.add()

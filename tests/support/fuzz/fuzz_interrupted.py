@@ -1,7 +1,7 @@
-"""States saved in the middle of runs, with other numbers in them, under checksums that fit.
+"""States saved in the middle of runs, with changed numbers and valid checksums.
 
-The programs have filled queues, copies on their way and several workers; most run in simulated time, some
-with the range of it. What is loaded goes on with sinks that look at every slice.
+The programs have filled queues, copies under way and several workers; most run with simulated time, some with
+its range. A loaded state continues with sinks that read every slice.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TILES, _TIME = 4, 6
 """Positions in ``Snapshot``."""
 _QUANTA = (7, 17, system.QUANTUM)
 _MOST = 500
-"""Instructions of a tile after which a run that was loaded is stopped."""
+"""Instructions of a tile after which a loaded run is stopped."""
 
 
 @cache
@@ -113,7 +113,7 @@ def _changed(records: Any, rng: Random) -> bytes:
 
 
 def example(rng: Random) -> str:
-    """A state with other numbers, loaded and run on: refused in one line, or a run that ends."""
+    """Load a state with changed numbers and continue it: refused in one line, or a run that ends."""
     name, time = rng.choice(_NAMES), rng.choice(("none", "plain", "plain", "range"))
     header, records = _state(name, rng.randrange(1, _length(name)), time, rng.choice(_QUANTA))
     content = _changed(records, rng)

@@ -1,4 +1,4 @@
-"""The largest operands: whole scratchpads, the widest windows, the longest sums; what needs most scratch."""
+"""The largest operands: whole scratchpads, the widest windows, the longest sums, the most scratch."""
 
 from __future__ import annotations
 

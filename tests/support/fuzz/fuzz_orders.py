@@ -26,7 +26,7 @@ _COUNTER = 4
 
 
 def _stays_in_its_tile(record: Instruction) -> bool:
-    """Whether tiles that run it at the same time cannot see each other's results."""
+    """Return True if tiles that run it at the same time cannot see each other's results."""
     writes = {operand.memory for operand in record.operands if operand.is_address and "write" in operand.role}
     return record.engine not in (Engine.DTE, Engine.NCC, Engine.SCALAR) and writes <= {"spm"}
 
@@ -35,7 +35,7 @@ OWN = [record for record in RECORDS if _stays_in_its_tile(record)]
 
 
 def _code(cases: list[Case]) -> bytes:
-    """The instructions, a wait after each: then no order that the queues permit can matter."""
+    """Write the instructions with a wait after each, so that no order of the queues can matter."""
     found = b""
     for case in cases:
         widths = [32 * operand.words or operand.width for operand in case.record.operands]
@@ -45,7 +45,7 @@ def _code(cases: list[Case]) -> bytes:
 
 
 def _system(code: bytes, turns: int, contents: bytes, machine: Any, **options: Any) -> System:
-    """A system about to run the code that often."""
+    """Make a system that will run the code ``turns`` times."""
     back = [
         word("addi", rd=_COUNTER, rs1=_COUNTER, imm=-1),
         word("bne", rs1=_COUNTER, rs2=0, target=-len(code) - 4),
@@ -84,7 +84,7 @@ def example(rng: Random) -> str:
 
 
 def reference_example(rng: Random) -> str:
-    """One tile, once, and the slow reference beside it."""
+    """Run one tile once, and compare with the slow reference."""
     cases = [legal(rng, True, OWN) for _ in range(2)]
     contents = rng.randbytes(SPM_BYTES)
     system = _system(_code(cases), 1, contents, MACHINE)

@@ -41,7 +41,7 @@ def anywhere(rng: Random) -> Access:
 
 
 def dte_copy(rng: Random) -> list[Access]:
-    """A copy of the DTE that is nearly right, with its start."""
+    """A nearly valid copy of the DTE, with its start."""
     block = W.dte + rng.randint(1, 3) * W.dte_stride
     size = rng.choice((0, 1, 1, 16, 16, 300, 300, 1 << 20, (1 << 32) - 1))
     found: list[Access] = [

@@ -1,4 +1,4 @@
-"""Random words as programs of the kernel core; the last line of an example tells all of the core's state."""
+"""Random words as programs of the kernel core; the last line of an example has all of the core's state."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def scalar(rng: Random, at: int, length: int) -> int:
 
 
 def hot_example(rng: Random) -> str:
-    """The same with loops, which are translated after a few turns: a trap is not an end, but a jump."""
+    """The same with loops, which are translated after a few turns; a trap jumps and ends nothing."""
     system_module.QUANTUM, translate.EARNED = 30, translate.ENOUGH
     return example(rng, 400, (8, 16, 64), CODE + 4 * rng.randrange(8))
 
 
 def example(rng: Random, limit: int = 300, lengths: tuple[int, ...] = (4, 16, 64), handler: int = 0) -> str:
-    """A program, and a digest of what it left."""
+    """Run a program; return a digest of its final state."""
     length = rng.choice(lengths)
     words = [rng.getrandbits(32) if rng.random() < 0.05 else scalar(rng, at, length) for at in range(length)]
     system = System(words_image(words), ONE)

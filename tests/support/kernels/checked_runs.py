@@ -26,7 +26,7 @@ WATCHED = [i for i in instructions() if isinstance(i.meaning, CHECKED)]
 def run_checked(
     tile: Tile, record: Instruction, fmt: Format | None, values: list[int], compiled: bool
 ) -> int:
-    """Run the checked kernel; the bits it raises."""
+    """Run the checked kernel; return the bits that it raises."""
     names = [operand.name for operand in record.operands]
     nearest = "rnd" not in names or values[names.index("rnd")] == 0
     kernel = make_kernel(record, fmt, nearest, True)

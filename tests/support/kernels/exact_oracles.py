@@ -1,8 +1,8 @@
 """Exact arithmetic on arrays of stored numbers, with integers alone: the oracle of the test_exact files.
 
-A number is a sign, an integer below 2**61 and a power of two. What does not fit is kept as one odd last bit
-far below the places that count, so that rounding sees on which side of a boundary the exact value lies. It
-shares no code with what it judges; ``exact_fractions`` is a second, slower one that judges it.
+A number is a sign, an integer below 2**61 and a power of two. A remainder is kept as one odd last bit far
+below the relevant places, so that rounding knows on which side of a boundary the exact value is. The oracle
+shares no code with the code it judges; ``exact_fractions`` is a second, slower oracle that judges this one.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Reals:
 
 
 def patterns_of(fmt: Format, values: Array) -> Array:
-    """Signless bits of stored patterns, with the places that TF32 does not use cut off, as int64."""
+    """Signless bits of stored patterns, without the bits that TF32 does not use, as int64."""
     return values.astype(np.int64) >> LAYOUT[fmt][2]
 
 
 def reals(fmt: Format, stored: Array) -> Reals:
-    """The numbers that stored patterns of a float format stand for."""
+    """Return the numbers of stored patterns of a float format."""
     exponent_bits, mantissa_bits, _ = LAYOUT[fmt]
     bits = patterns_of(fmt, stored)
     fraction = bits & ((1 << mantissa_bits) - 1)
@@ -51,7 +51,7 @@ def reals(fmt: Format, stored: Array) -> Reals:
 
 
 def integers(fmt: Format, stored: Array) -> Reals:
-    """The integers that stored patterns stand for."""
+    """Return the integers of stored patterns."""
     value = stored.astype(np.int64)
     value = np.where(value >> (fmt.bits - 1) == 1, value - (1 << fmt.bits), value)
     return whole(value)
@@ -80,7 +80,7 @@ def bit_length(magnitude: Array) -> Array:
 
 @dataclass(frozen=True)
 class Cut:
-    """Magnitudes cut to the places of a format: signless pattern, what was cut off, and the place of it."""
+    """Magnitudes truncated to the places of a format: signless pattern, remainder, its place."""
 
     pattern: Array
     rest: Array
@@ -145,7 +145,7 @@ def neighbours(fmt: Format, x: Reals) -> tuple[Array, Array, Array]:
 
 
 def whole_neighbours(x: Reals) -> tuple[Array, Array, Array]:
-    """(magnitude toward zero, what is cut off, its places) of numbers cut to integers; 2**40 at most."""
+    """(magnitude toward zero, remainder, its places) of numbers truncated to integers; 2**40 at most."""
     length = bit_length(x.magnitude) + x.exponent
     right, left = np.clip(-x.exponent, 0, 63), np.clip(x.exponent, 0, 40)
     kept = np.where(length > 40, 1 << 40, (x.magnitude >> right) << left)
@@ -281,7 +281,7 @@ def rsqrt(x: Reals) -> Reals:
 
 
 def chosen(first: Array, a: Reals, b: Reals) -> Reals:
-    """Numbers of ``a`` where ``first`` says so, else of ``b``; of one NaN and a number, the number."""
+    """Numbers of ``a`` where ``first`` is True, else of ``b``; of one NaN and a number, the number."""
     take = np.where(a.kind == NAN, False, np.where(b.kind == NAN, True, first))
     return Reals(
         np.where(take, a.kind, b.kind),

@@ -107,7 +107,7 @@ class Engine:
         return operand.extent.length(*argument_values(self.record, operand.extent.arguments, self.fields()))
 
     def broken_rules(self) -> list[str]:
-        """Texts of the rules that do not hold."""
+        """Texts of the violated rules."""
         return [
             rule.text
             for rule in self.record.rules
@@ -119,7 +119,7 @@ class Engine:
         self.spm[self.values[name] : self.values[name] + data.size] = data
 
     def write_tensor(self, name: str, array: Array, fmt: Format, layout: Layout = Layout.NCX) -> None:
-        """Stored patterns into an aligned tensor; its padding keeps what is there."""
+        """Write stored patterns into an aligned tensor; its padding is unchanged."""
         words = self.spm[self.values[name] :].view(f"u{fmt.bits // 8}")
         placement = place(fmt, array.shape, layout)
         for index in np.ndindex(*array.shape):
@@ -151,7 +151,7 @@ class Engine:
                 assert kernel(fields.ctypes.data, words.ctypes.data) == 0
 
     def check(self, post: bool = False, **how: Any) -> None:
-        """Kernel and slow reference change the scratchpad alike."""
+        """Assert that kernel and slow reference change the scratchpad alike."""
         expected = bytearray(self.spm.tobytes())
         execute(self.record, self.fmt, self.fields(), expected, bytearray(), ne_post=post)
         self.run(post, **how)

@@ -1,4 +1,4 @@
-"""Plain functions that become kernels: what the tests of the native layer compile."""
+"""Plain functions that the tests of the native layer compile to kernels."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ COMPILED = pytest.mark.parametrize("compiled", [False, True], ids=["interpreted"
 
 
 def legal(mnemonic: str, fmt: Format | None, values: dict[str, int]) -> bool:
-    """Whether the record's own rules accept the operands."""
+    """Return True if the record's own rules accept the operands."""
     instruction = RECORDS[mnemonic]
 
     def argument(name: str | int) -> int:

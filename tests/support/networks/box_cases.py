@@ -1,7 +1,7 @@
-"""Calls of single operators, and whether a part of a result is computed from the parts of the operands alone.
+"""Calls of single operators, to test that a box of a result depends only on the boxes of operands in records.
 
-What the record of an operator says is not needed is replaced: by NaN, or by other numbers. The wanted part of
-the result must keep every bit.
+Operand elements outside of these boxes are replaced by NaN or by other numbers; the box of the result must
+keep every bit.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Compute = Callable[[Sequence[Array | None]], Sequence[Array]]
 class PartCase:
     """A call with its operands in order, None for one omitted; those in ``known`` are constants.
 
-    Operands that the record calls constant are so too. ``outputs`` is how many results are wanted. Without
-    an operator set it is the newest.
+    Operands that the record calls constant are constants, too. ``outputs`` is the number of results. The
+    operator set is by default the newest.
     """
 
     op: str
@@ -47,7 +47,7 @@ class PartCase:
         return list(self.operands.values())
 
     def call(self) -> Call:
-        """As the compiler sees it; GraphError for one that it refuses."""
+        """Return the compiler's form of the call; GraphError for a refused one."""
         given = {name: array for name, array in self.operands.items() if array is not None}
         declared = zip(self.operands, self.record.inputs, strict=False)
         fixed = {name for name, item in declared if item.constant} | set(self.known)
@@ -129,7 +129,7 @@ def bits(array: Array) -> bytes:
 def changed_part(
     case: PartCase, compute: Compute, rng: Random, *, with_nan: bool, number: int = 0
 ) -> str | None:
-    """None when a random part of a result needs no more than the record says; else what went wrong."""
+    """Return None if a random box of a result needs no more than the record says; else the mistake."""
     call, arrays = case.call(), case.arrays
     before = compute(arrays)[number]
     if not before.size:
@@ -151,7 +151,7 @@ def changed_part(
 
 
 def box_problem(call: Call, boxes: Sequence[Box | None]) -> str | None:
-    """What is wrong with boxes of operands: each must have elements and lie in its operand."""
+    """Return the mistake in boxes of operands, which must have elements and be inside of their operands."""
     if len(boxes) != len(call.inputs):
         return f"{len(boxes)} boxes for {len(call.inputs)} operands"
     for tensor, box in zip(call.inputs, boxes, strict=True):

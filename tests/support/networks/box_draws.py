@@ -211,7 +211,7 @@ DRAWN = sorted({*DRAWS, *OTHERS})
 
 
 def drawn(op: str, seed: int) -> tuple[PartCase, Random]:
-    """A call of an operator, and the generator for what is done with it."""
+    """Return a call of an operator, and the random generator for the test of it."""
     rng = np.random.default_rng([seed, *op.encode()])
     if op in OTHERS:
         return OTHERS[op](rng), rng

@@ -16,7 +16,7 @@ from operator_draws import Operands, Random, normal, small
 
 
 def _window(rng: Random, rank: int) -> tuple[list[int], dict[str, Any]]:
-    """An image, and a window of which some part is always in it."""
+    """An image, and a window that always overlaps it."""
     kernel, strides, dilations = small(rng, 1, 3, rank), small(rng, 1, 3, rank), small(rng, 1, 2, rank)
     pads = [small(rng, 0, size - 1, 1)[0] for size in kernel * 2]
     image = small(rng, 5, 9, rank)
@@ -197,7 +197,7 @@ def _quantised_conv(rng: Random) -> PartCase:
 
 
 def _dft(rng: Random) -> PartCase:
-    """Of real or complex numbers, of which some are left out or zeros follow where the length is given."""
+    """Of real or complex numbers; a given length truncates them or adds zeros."""
     inverse, one_sided = small(rng, 0, 1, 2)
     parts = 1 + inverse if one_sided else small(rng, 1, 2, 1)[0]
     shape = [*small(rng, 2, 5, small(rng, 1, 3, 1)[0]), parts]

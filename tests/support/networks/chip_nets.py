@@ -72,7 +72,7 @@ def on_chips(graph: Graph, x: int, y: int, degrees: str, dtype: str = "fp16") ->
 
 
 def run_on_chips(program: Program, strict: bool = True) -> tuple[dict[str, Array], dict[str, Judgement]]:
-    """The outputs of the chips, and what is said of those of the graph; no hazard may be found."""
+    """Run a program; return the chips' outputs and the verdicts on the graph's. No hazard may be found."""
     assert program.spread is not None
     loaded = Loaded(read_image(write_image(program.image), "prog.bin"), program.machine)
     inputs = random_inputs(program.graph, {}, 3)
@@ -120,7 +120,7 @@ CACHES = {"keys": "new_keys", "values": "new_values"}
 
 
 def decoder(heads: int = 4, groups: int = 2, depth: int = 16, room: int = 16, batch: int = 1) -> Graph:
-    """A step of attention over caches, which are its states: a row of each is written, in place ``at``.
+    """A step of attention over caches, which are its states; writes a row of each at place ``at``.
 
     Queries, keys and values are columns of one product; ``groups`` of keys and values serve the heads.
     """

@@ -1,4 +1,4 @@
-"""What several chips compute together, step by step in NumPy: the graphs of all, and their exchanges."""
+"""The results of several chips together, step by step in NumPy: all graphs, and their exchanges."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run_spread(spread: SpreadGraph, inputs: Mapping[str, Array]) -> dict[str, Ar
 
 
 def exchanged(node: Node, each: list[Array]) -> list[Array]:
-    """What the chips have after an exchange of what each of them had."""
+    """Return the chips' values after an exchange of the values in ``each``."""
     chips, members = node.attrs["chips"], node.attrs["members"]
     assert isinstance(chips, tuple)
     assert isinstance(members, int)

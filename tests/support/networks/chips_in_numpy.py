@@ -1,4 +1,4 @@
-"""What several chips compute of a graph, in binary64 with NumPy: node after node on all, and exchanges."""
+"""The results of a graph on several chips, in binary64 with NumPy: node after node on all, and exchanges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from compiler.search.chips import SpreadGraph
 
 
 def joined_outputs(spread: SpreadGraph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs of the whole graph, put together of those that the chips compute."""
+    """The outputs of the whole graph, joined from the chips' outputs."""
     graphs = [spread.graph_of(place) for place in spread.places]
     dealt = {name: widened(array) for name, array in spread.dealt(inputs).items()}
     values: list[dict[str, Array]] = []
@@ -37,7 +37,7 @@ def joined_outputs(spread: SpreadGraph, inputs: Mapping[str, Array]) -> dict[str
 
 
 def _exchange(node: Node, values: list[dict[str, Array]]) -> None:
-    """What each chip gets in an exchange between the chips of its group."""
+    """Return each chip's result of an exchange between the chips of its group."""
     chips, members, axis = node.attrs["chips"], node.attrs["members"], node.attrs.get("axis")
     assert isinstance(chips, tuple)
     assert isinstance(members, int)

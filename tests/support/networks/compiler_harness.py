@@ -63,7 +63,7 @@ def draw(*shape: int, seed: int = 5, scale: float = 1.0) -> Array:
 
 
 def ints(*values: int) -> Array:
-    """An int64 operand that is known when compiling."""
+    """An int64 operand that is a constant."""
     return np.array(values, np.int64)
 
 
@@ -77,12 +77,11 @@ def assert_right(
     residency: str = "off",
     search: str = "fast",
 ) -> Program:
-    """Compile, run and compare every output; the program for further questions.
+    """Compile, run and compare every output; return the program for further tests.
 
-    Unless ``residency`` says otherwise every group has a phase of its own: a test of a lowering wants the
-    code for all tiles, not that for the shares of one.
-    An output may be as far off as inputs and constants rounded to the format make it: what is tested is the
-    program.
+    By default (``residency``) every group has its own phase, because a test of a lowering wants the code for
+    all tiles, not for the shares of one. The tolerance of an output is the error of rounding inputs and
+    constants to the format, so that only the program is tested.
     """
     program = compiler.compile(made, dtype, tiles, machine, residency=residency, search=search)
     given = inputs

@@ -1,4 +1,4 @@
-"""Runs the onnx package's own tests through tx8cc and the emulator, and counts what comes of them.
+"""Runs the onnx package's own tests through tx8cc and the emulator, and counts the verdicts.
 
     python tests/support/networks/corpus_cases.py tests/data/corpus/dev_node_tests.txt
     python tests/support/networks/corpus_cases.py --dtype bf16 --only Softmax,Conv tests/data/corpus/*.txt
@@ -48,7 +48,7 @@ _QUANTISING = {"QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinea
 
 @dataclass(frozen=True)
 class Result:
-    """What came of one case: ``verdict`` is pass, unsupported or FAIL."""
+    """The result of one case: ``verdict`` is pass, unsupported or FAIL."""
 
     name: str
     operator: str
@@ -65,7 +65,7 @@ def run_case(name: str, dtype: str = "fp32", tiles: int | None = None) -> Result
         case = onnx_cases.load(name)
     try:
         verdict, text = _outcome(case, dtype, tiles)
-    except Exception as error:  # a failure of the compiler, which the table must show, not die of
+    except Exception as error:  # a failure of the compiler, which the table must show
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(last.filename).name}:{last.lineno}"
         verdict, text = "FAIL", f"{type(error).__name__} at {place}: {str(error)[:150]}"
@@ -97,7 +97,7 @@ def _outcome(case: Any, dtype: str, tiles: int | None) -> tuple[str, str]:
 def _rounded(
     case: Any, inputs: Mapping[str, Array], outputs: Mapping[str, Array], dtype: str
 ) -> tuple[dict[str, Array], Mapping[str, Array]]:
-    """Inputs as files hold them, and the outputs to expect; below fp32 both of inputs rounded to the type."""
+    """Inputs in the types of files, and expected outputs; below fp32 for inputs rounded to the type."""
     if dtype == "fp32":
         return {name: onnx_cases.to_npy(array) for name, array in inputs.items()}, outputs
     given = {name: _through(array, dtype) for name, array in inputs.items()}

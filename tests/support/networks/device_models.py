@@ -24,7 +24,7 @@ Groups = Mapping[int, Sequence[int]]
 def shards(
     tensor: str, devices: Sequence[int], axes: Mapping[int, int] | None = None, groups: Groups | None = None
 ) -> ShardingSpecProto:
-    """How a tensor is dealt to devices: into so many shards by axis; without ``axes`` all have all of it."""
+    """The sharding of a tensor over devices: shards by axis; without ``axes`` it is replicated."""
     spec = ShardingSpecProto(tensor_name=tensor, device=devices)
     if not axes:
         spec.device[:] = [-1]
@@ -39,7 +39,7 @@ def shards(
 def placed(
     node: NodeProto, *specs: ShardingSpecProto, stage: int | None = None, name: str = "mesh"
 ) -> NodeProto:
-    """A node with what it says for a configuration."""
+    """A node with its entry for a configuration."""
     node.device_configurations.append(
         NodeDeviceConfigurationProto(configuration_id=name, sharding_spec=specs, pipeline_stage=stage)
     )
@@ -61,7 +61,7 @@ def configured(
 
 
 def weights(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
-    """Constants of a magnitude that keeps that of a product's operand."""
+    """Constants of such a magnitude that a product keeps the magnitude of its operand."""
     drawn = np.random.default_rng(seed).standard_normal(shape) * shape[0] ** -0.5
     return drawn.astype(np.float32)
 
@@ -69,9 +69,9 @@ def weights(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
 def two_products(
     devices: Sequence[int] = (0, 1), batch: Mapping[int, Sequence[int]] | None = None, rows: int = 16
 ) -> ModelProto:
-    """A product by columns, an activation, and one by rows, whose sum all devices have.
+    """A product sharded by columns, an activation, and one sharded by rows, whose sum all devices get.
 
-    ``batch``: by part of the batch the devices that have it, in the order of their shards.
+    ``batch``: for each shard of the batch its devices, in the order of their shards.
     """
     count = len(devices)
     every = sorted(device for group in (batch or {0: devices}).values() for device in group)

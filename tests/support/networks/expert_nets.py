@@ -48,7 +48,7 @@ def one_by_one(
 ) -> Graph:
     """Gated experts with weights of their own, weighted by columns of the routing; a residual around them.
 
-    ``way``: the operator that takes a column, or Equal, which compares with the number of the expert.
+    ``way``: the operator that selects a column, or Equal, which compares with the number of the expert.
     """
     net = Net(rows, columns)
     normal = net.normalization("x", columns, "RMSNormalization")

@@ -1,4 +1,4 @@
-"""Models whose results have sizes that data decides, and how they run: against onnxruntime, with --strict."""
+"""Models with data-dependent sizes of results, run against onnxruntime and with --strict."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def by_onnxruntime(model: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def held(inputs: Mapping[str, Array], dtype: str) -> dict[str, Array]:
-    """Inputs whose floats a format holds exactly, so that it finds what onnxruntime finds."""
+    """Inputs whose floats are exact in a format, so that the same elements are found as by onnxruntime."""
     fmt = Format.parse(dtype)
     return {
         name: np.asarray(rounded(array, fmt), np.float32) if array.dtype == np.float32 else array

@@ -1,4 +1,4 @@
-"""Decoders whose cache a step makes longer, as exporters write them: past and present keys and values."""
+"""Decoders whose cache grows with each step, as exporters write them: past and present keys and values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from range_models import ModelWriter, Tensors
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 TOTAL = "past + new"
-"""What exporters call the length of the cache after a step."""
+"""The exporters' name for the length of the cache after a step."""
 WORDS, LONGEST = 50, 128
 
 
@@ -50,7 +50,7 @@ class _Decoder:
         return self.w.add("Unsqueeze", size, self.w.integers(0))
 
     def seen(self) -> str:
-        """What is added to scores, [1, 1, new, total]: 0 for keys up to the place of the query."""
+        """The addend of scores, [1, 1, new, total]: 0 for keys up to the place of the query."""
         w = self.w
         past, new = self.size("past_key_values.0.key", 2), self.size("input_ids", 1)
         total = w.add("Add", past, new)
@@ -82,7 +82,7 @@ class _Decoder:
         return w.add("Transpose", w.add("Reshape", rows, shape), perm=[0, 2, 1, 3])
 
     def rows_of_tables(self) -> list[str]:
-        """Cosines and sines of the rows of a step, which ``tables`` says where they come from."""
+        """Cosines and sines of the rows of a step, from the source that ``tables`` names."""
         w, half = self.w, self.width // 2
         frequencies = 10000.0 ** (-np.arange(half) / half)
         angles = np.outer(np.arange(LONGEST), frequencies)
@@ -113,7 +113,7 @@ class _Decoder:
         return w.add("Add", w.add("Mul", x, cos), w.add("Mul", other, sin))
 
     def grown(self, layer: int, what: str, new: str) -> str:
-        """The cache with what is new, an output."""
+        """The cache with its new rows, an output."""
         past, present = f"past_key_values.{layer}.{what}", f"present.{layer}.{what}"
         for name, rows in ((past, "past"), (present, self.total)):
             found = self.inputs if name == past else self.outputs
@@ -211,7 +211,7 @@ class _Decoder:
         return w.add("Add", x, w.add("MatMul", inner, w.weights(2 * columns, columns)))
 
     def model(self, x: str) -> ModelProto:
-        """The model that tells words by the last rows."""
+        """The model that predicts words from the last rows."""
         logits = self.w.add("MatMul", self.normal(x), self.w.weights(self.columns, WORDS))
         return self.w.model(self.inputs, {logits: (FLOAT, [1, self.new, WORDS]), **self.outputs})
 
@@ -227,11 +227,11 @@ def decoder(
     written_out: bool = True,
     tables: str = "position_ids",
 ) -> ModelProto:
-    """A decoder of Llama's kind; ``mask`` is what says which keys a query sees: ``attention_mask`` and the
-    places, ``position_ids``, or ``places`` alone; without ``written_out`` attention is one operator.
+    """A decoder of Llama's kind. ``mask`` is the source of the mask: ``attention_mask`` and the places,
+    ``position_ids``, or ``places`` alone; without ``written_out`` attention is one operator.
 
-    ``tables`` says how a step takes the rows of its rotary embedding: by ``position_ids``, or ``gathered`` or
-    ``sliced`` by the lengths alone, or ``computed`` from these.
+    ``tables`` is the source of a step's rotary embedding: rows by ``position_ids``, rows ``gathered`` or
+    ``sliced`` by the lengths, or rows ``computed`` from these.
     """
     made = _Decoder(heads, groups, width, new, mask, tables)
     w = made.w

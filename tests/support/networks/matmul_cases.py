@@ -64,7 +64,7 @@ def made(
     out: Format = Format.FP32,
     **attrs: int,
 ) -> Case:
-    """A MatMul, or with ``attrs`` a Gemm, whose operands lie in DDR as ``stored`` and compute in ``fmt``."""
+    """A MatMul, or with ``attrs`` a Gemm, with operands in DDR as ``stored`` and computed in ``fmt``."""
     left, right = integers(a, 1), integers(b, 2)
     x = DdrTensor("a", stored or fmt, a)
     y = DdrTensor("b", stored or fmt, b, right if constant else None)

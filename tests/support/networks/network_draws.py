@@ -57,7 +57,7 @@ _SPM_BYTES = (0x8000, 0x20000, WHOLE_SPM_BYTES)
 
 @dataclass(frozen=True)
 class Setting:
-    """How a network is compiled."""
+    """The options with which a network is compiled."""
 
     dtype: str
     tiles: int
@@ -66,7 +66,7 @@ class Setting:
 
 
 def setting(seed: int) -> Setting:
-    """How the network of a seed is compiled."""
+    """Return the options for the network of a seed."""
     rng = np.random.default_rng([78, seed])
     return Setting(
         str(rng.choice(["fp16", "fp32", "fp16", "fp32", "bf16"])),
@@ -96,7 +96,7 @@ def expected(made: ModelProto, inputs: dict[str, Array]) -> dict[str, Array]:
 
 
 def problems(made: ModelProto, inputs: dict[str, Array], how: Setting, folder: Path) -> list[str]:
-    """What is wrong: outputs, hazards, outputs that depend on host threads, cycles on data."""
+    """Return mistakes: outputs, hazards, outputs that depend on host threads, cycles that depend on data."""
     compiled = compiled_network(made, how, folder)
     program = emulator.Program(read_image(write_image(compiled.image), "prog.bin"), compiled.machine)
     system = program.start(inputs, threads=2, timed=True)
@@ -123,7 +123,7 @@ def problems(made: ModelProto, inputs: dict[str, Array], how: Setting, folder: P
 
 
 def is_noise(want: Array, largest: float) -> bool:
-    """Whether an output is nothing but rounding errors: the mean of normalized values, say, is 0.
+    """Return True if an output is only rounding errors, such as the mean of normalized values, which is 0.
 
     ``largest``: of all outputs.
     """
@@ -136,7 +136,7 @@ def compiled_network(made: ModelProto, how: Setting, folder: Path) -> Program:
 
 
 def main(first: int, last: int) -> int:
-    """Networks of the seeds first .. last - 1; a line for each that is wrong."""
+    """Run the networks of the seeds first .. last - 1; print a line for each wrong one."""
     wrong = 0
     for seed in range(first, last):
         net, made = drawn(seed)

@@ -1,7 +1,7 @@
-"""Random small networks as ONNX models: what they are made of. ``network_draws`` draws and tries them.
+"""The building blocks of random small networks as ONNX models. ``network_draws`` draws and runs them.
 
-Weights are multiples of a power of two that FP16 and BF16 hold, so that only what is computed is rounded;
-they are scaled so that values stay of the order of 1.
+Weights are multiples of a power of two that FP16 and BF16 hold, so that only computed values are rounded.
+They are scaled so that values stay of the order of 1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LARGEST = 60_000
 
 @dataclass
 class Network:
-    """Nodes in order, with the constants they read; ``values`` are the shapes of what they can read."""
+    """Nodes in order, with their constants; ``values`` are the shapes of the values they can read."""
 
     rng: Random
     inputs: dict[str, Shape] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Network:
         return bool(self.rng.random() < chance)
 
     def take(self, rank: int | None = None) -> str | None:
-        """A value, mostly a late one; None where there is none of that rank."""
+        """Choose a value, mostly a late one; None if there is none of that rank."""
         names = [name for name, shape in self.values.items() if rank in (None, len(shape))]
         if not names:
             return None
@@ -280,7 +280,7 @@ def _reduce(net: Network) -> None:
     net.add(op, [x, net.constant(np.array([axis]))], kept, keepdims=1)
 
 
-# --- what is rarer ---------------------------------------------------------------------------------------
+# --- rarer blocks ----------------------------------------------------------------------------------------
 
 
 def _squeeze_excite(net: Network) -> None:
@@ -337,7 +337,7 @@ def _slope(net: Network) -> None:
 
 
 def _choice(net: Network) -> None:
-    """One of two values where an input exceeds a number that no input has: no rounding changes the choice."""
+    """One of two values where an input exceeds a number between its values, so rounding changes nothing."""
     name = net.one_of(*net.inputs)
     same = [other for other, shape in net.values.items() if shape == net.values[name]]
     larger, level = f"larger{len(net.nodes)}", net.constant(np.float32(0.515625))
@@ -413,4 +413,4 @@ IMAGES: tuple[Step, ...] = (
 )
 ROWS: tuple[Step, ...] = (*(_gemm,) * 4, *(_matmul,) * 4)
 HEAD: tuple[Step, ...] = (_flatten, _gemm, _activation)
-"""What a classifier ends with."""
+"""The last operators of a classifier."""

@@ -22,7 +22,7 @@ from onnx_models import saved, value
 from onnx_oracle import onnxruntime
 
 QUICK = {"search": "off", "residency": "off"}
-"""How to compile where only the results matter."""
+"""Options for compilations where only the results matter."""
 
 
 def by_onnxruntime(made: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -104,14 +104,14 @@ def assert_close(
     tiles: int = 4,
     expected: Mapping[str, Array] | None = None,
 ) -> Program:
-    """The chip gives what onnxruntime gives, or what is ``expected``: floats up to a part of the largest."""
+    """Assert onnxruntime's or the ``expected`` results on the chip; floats up to a part of the largest."""
     program, found = call.on_chip(folder, dtype, tiles)
     assert_near(found, call.by_onnxruntime() if expected is None else expected, tolerance)
     return program
 
 
 def assert_near(found: Mapping[str, Array], expected: Mapping[str, Array], tolerance: float) -> None:
-    """All expected values are found, with type and shape; floats up to a part of the largest."""
+    """Assert all expected values, with type and shape; floats up to a part of the largest."""
     for name, wanted in expected.items():
         assert found[name].dtype == wanted.dtype, name
         assert found[name].shape == wanted.shape, name
@@ -130,7 +130,7 @@ def assert_model(
     tiles: int = 2,
     tolerance: float = 2e-5,
 ) -> Program:
-    """A model gives on the chip what onnxruntime gives, or what is ``expected``; outputs in their order."""
+    """Assert a model's outputs on the chip, in order, against onnxruntime's or the ``expected`` ones."""
     program = compiler.compile(graph_of_bytes(made.SerializeToString(), "model"), dtype, tiles, **QUICK)
     found, _ = run.execute(program, {t.name: inputs[t.name] for t in program.graph.inputs})
     assert_in_order(program, found)

@@ -1,9 +1,10 @@
 """The operator tests of the onnx package, made fit for a static compiler.
 
-A node test hands every operand at run time, also those that fix shapes (the shape of Reshape, the axes of
-ReduceSum, the k of TopK). In real models those are constants, so such operands, listed in ``ATTRIBUTE_LIKE``,
-become initializers. A name that starts with ``f32/`` is a test that onnx has in double precision only, with
-every double turned into a float; one with a folder (``pytorch-converted/test_Conv2d``) is a stored model.
+A node test passes every operand at run time, also operands that determine shapes (the shape of Reshape, the
+axes of ReduceSum, the k of TopK). In real models these are constants, so such operands, listed in
+``ATTRIBUTE_LIKE``, become initializers. A name that starts with ``f32/`` is a test that onnx has in double
+precision only, with every double converted to a float. A name with a folder
+(``pytorch-converted/test_Conv2d``) is a stored model.
 """
 
 from __future__ import annotations
@@ -195,5 +196,5 @@ def read_list(path: Path | str) -> list[str]:
 
 
 def to_npy(a: Array) -> Array:
-    """What goes into a .npy file: bfloat16, which numpy does not know, travels as float32."""
+    """Convert an array for a .npy file: bfloat16, which numpy lacks, becomes float32."""
     return a.astype(np.float32) if a.dtype.name == "bfloat16" else a

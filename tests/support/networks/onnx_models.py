@@ -1,4 +1,4 @@
-"""ONNX models made in a test, and what ONNX's reference evaluator says of them."""
+"""ONNX models made in a test, and their results by ONNX's reference evaluator."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def expected(made: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def assert_same(made: Any, shapes: Mapping[str, Sequence[int]], folder: Path) -> Graph:
-    """The imported graph gives what the model gives; the graph for further questions."""
+    """Assert that the imported graph gives the model's results; return the graph for further tests."""
     graph, inputs = imported(made, folder), draw(shapes)
     got = run_reference(graph, inputs)
     for name, want in expected(made, inputs).items():

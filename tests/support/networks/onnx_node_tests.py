@@ -1,4 +1,4 @@
-"""The operator tests of the onnx package, made when they are asked for.
+"""The operator tests of the onnx package, made on demand.
 
 Importing one of its modules computes the expected values of all tests in it, some of them in plain Python.
 All modules together take twelve seconds.

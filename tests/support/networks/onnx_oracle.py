@@ -99,7 +99,7 @@ def run_onnxruntime(model: Any, inputs: Mapping[str, Array]) -> Array:
 
 
 def run_evaluator(model: Any, inputs: Mapping[str, Array]) -> Array:
-    """What onnx.reference, written in NumPy beside the specification, computes."""
+    """Return the results of onnx.reference, written in NumPy alongside the specification."""
     from onnx.reference import ReferenceEvaluator
 
     return np.asarray(ReferenceEvaluator(model).run(None, dict(inputs))[0])
@@ -117,7 +117,7 @@ def as_array(value: Any) -> Array:
 
 
 def supported(test: Any, inputs: Mapping[str, Array]) -> bool:
-    """Whether a node test stays within the operators and element types that graph.json may have.
+    """Return True if a node test has only operators and element types of graph.json.
 
     It has no operators with graphs of their own; those are read from ONNX (test_onnx_control.py).
     """

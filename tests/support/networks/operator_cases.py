@@ -224,7 +224,7 @@ class Drawn:
         return Case(self.op, rounded, self.attrs, max(OPERATORS[self.op].since, 25), names)
 
     def problem(self) -> str | None:
-        """None when the chip computes what ONNX does."""
+        """Return None if the chip gives ONNX's results, else the mistake."""
         case = self.case()
         expected = run_evaluator(case.model(), case.fed())
         graph = case.graph()

@@ -112,10 +112,10 @@ def run_phase(
     compact: bool = False,
     smallest: bool = False,
 ) -> tuple[Array, list[str]]:
-    """What a phase writes to ``output``, as the interface has it, and its lines of code.
+    """Run a phase; return the contents of ``output`` in the interface's form, and its lines of code.
 
-    ``tensors`` are its operands: constants by their value, the others by ``inputs``. ``strict``: a hazard
-    is an AssertionError. ``compact``: code that is to be small; ``smallest``: as small as it can be made.
+    ``tensors`` are its operands: constants by their value, the others by ``inputs``. ``strict``: a hazard is
+    an AssertionError. ``compact``: small code; ``smallest``: the smallest code.
     """
     loaded, lines = phase_program(lower, tensors, output, tiles, machine, compact, smallest)
     return output_of(loaded, travelling(inputs, tensors), strict), lines
@@ -124,8 +124,8 @@ def run_phase(
 def output_of(loaded: emulator.Program, inputs: Mapping[str, Array], strict: bool = True) -> Array:
     """Runs a program of one phase and gives its output.
 
-    AssertionError for a hazard, and for a store before the output or right after it. What comes later are
-    the spaces of the phase.
+    AssertionError for a hazard, and for a store before the output or directly after it. Later bytes belong to
+    the phase.
     """
     (output,) = loaded.outputs
     system = loaded.start(inputs, strict=strict)

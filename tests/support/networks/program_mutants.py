@@ -28,7 +28,7 @@ class Mutant:
     line: int
     """From 1."""
     text: str
-    """What takes the place of the line; empty where it is left out."""
+    """The replacement of the line; empty to remove it."""
 
     def of(self, program: Program) -> Program:
         """The program with the mistake; GraphError when it does not assemble."""

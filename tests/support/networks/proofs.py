@@ -4,8 +4,8 @@
     python tests/support/networks/proofs.py block encoder   some of them
     python tests/support/networks/proofs.py --random 200    as many random networks
 
-A row says proved; but for, with what was executed in real numbers; or open, with the reason. The exit status
-is 1 if a program is wrong.
+A row says "proved"; "but for", with the instructions executed in real numbers; or "open", with the reason.
+The exit status is 1 if a program is wrong.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _LARGEST = 63
 
 @dataclass(frozen=True)
 class Bytes:
-    """A value of a network as floats, and what it was quantised with."""
+    """A value of a network as floats, and its quantisation parameters."""
 
     name: str
     shape: tuple[int, ...]

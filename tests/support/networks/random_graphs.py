@@ -35,8 +35,8 @@ _MOST = {
     **{"LSTM": 16.0, "GRU": 16.0, "RNN": 16.0},
     **dict.fromkeys(("MatMul", "Gemm", "Conv", "ConvTranspose"), 1e4),
 }
-"""The largest operands for which onnxruntime is an oracle: squares overflow; small sigmoids become 0; of sums
-of large products, which what follows may bound, the last digits depend on their order."""
+"""The largest operands for which onnxruntime is an oracle. Beyond, squares overflow, small sigmoids become 0,
+and the last digits of sums of large products, which later operators may amplify, depend on their order."""
 _CANCELLED = (
     *("LayerNormalization", "GroupNormalization", "InstanceNormalization", "LogSoftmax"),
     *("Add", "Sub", "Sum", "ReduceSum", "ReduceMean", "ReduceLogSumExp", "CumSum"),
@@ -53,7 +53,7 @@ infinity stays in the running sum of squares when its channel has left."""
 
 @dataclass(frozen=True)
 class Setting:
-    """How a graph is compiled."""
+    """The options with which a graph is compiled."""
 
     dtype: str
     tiles: int
@@ -63,7 +63,7 @@ class Setting:
 
 
 def setting(seed: int) -> Setting:
-    """How the graph of a seed is compiled: mostly in FP32, which leaves the least room for mistakes."""
+    """Return the options for the graph of a seed: mostly FP32, whose tolerance is the smallest."""
     rng = np.random.default_rng([81, seed])
     return Setting(
         str(rng.choice(["fp32"] * 6 + ["fp16", "bf16"])),
@@ -82,7 +82,7 @@ class GraphDraw:
     dtype: str
     opset: int
     special: bool
-    """Whether inputs have NaN, infinities and the largest and smallest numbers."""
+    """True if inputs have NaN, infinities and the largest and smallest numbers."""
     inputs: dict[str, Array] = field(default_factory=dict)
     values: dict[str, Array] = field(default_factory=dict)
     nodes: list[NodeProto] = field(default_factory=list)
@@ -207,7 +207,7 @@ class GraphDraw:
         return name in self.exact or (name in self.constants and self._fits(array))
 
     def _fits(self, array: Array) -> bool:
-        """Whether numbers are multiples of 1/64 with few bits."""
+        """Return True if numbers are multiples of 1/64 with few bits."""
         scaled = array.astype(np.float64) * 64
         bits = _EXACT_BITS[self.dtype]
         return bool(np.all(np.isfinite(scaled) & (scaled == np.rint(scaled)) & (np.abs(scaled) < 2.0**bits)))
@@ -248,7 +248,7 @@ class GraphDraw:
 
 
 def reads_of(node: NodeProto) -> set[str]:
-    """The operands of a node, and what the graphs in its attributes read."""
+    """The operands of a node, and the outer values read by graphs in its attributes."""
     inner = [each for attribute in node.attribute for each in attribute.g.node]
     return set(node.input).union(*(set(each.input) for each in inner))
 

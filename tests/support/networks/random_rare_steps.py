@@ -76,7 +76,7 @@ def branch(draw: GraphDraw) -> None:
 
 
 def loop(draw: GraphDraw) -> None:
-    """A Loop that adds a value to what it carries in each of some steps, and collects the results."""
+    """A Loop that adds a value to its carried value in each of some steps, and collects the results."""
     if (x := draw.take("f", exact=True)) is None or draw.values[x].size > 300:
         return
     shape = draw.values[x].shape
@@ -97,7 +97,7 @@ def loop(draw: GraphDraw) -> None:
 
 
 def found(draw: GraphDraw) -> None:
-    """Results whose size data decides; few operators take them, so they are outputs."""
+    """Results of data-dependent size; few operators take them, so they are outputs."""
     if (x := draw.take("fi", exact=True, least=1)) is None or draw.values[x].size > 300:
         return
     before = set(draw.values)

@@ -28,7 +28,7 @@ from random_graphs import ENDS, GraphDraw, Setting, drawn, reads_of, setting
 
 
 def problems(draw: GraphDraw, made: ModelProto, how: Setting, folder: Path) -> list[str]:
-    """What is wrong: an output, a hazard, or a check that contradicts the compiler; a line for each."""
+    """Return a line for each mistake: an output, a hazard, or a check that contradicts the compiler."""
     path = saved(made, folder)
     supported = check_model(ModelFile(path).reader(), path).supported
     try:
@@ -62,7 +62,7 @@ def problems(draw: GraphDraw, made: ModelProto, how: Setting, folder: Path) -> l
 
 
 def wrong(got: Array, wanted: Array, dtype: str) -> str | None:
-    """Why an output is wrong; None if it is right. NaN and infinities must be in the same places."""
+    """Explain why an output is wrong; None if it is right. NaN and infinities must be in the same places."""
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         return f"is {list(got.shape)} {got.dtype}"
     if wanted.dtype.kind != "f":
@@ -148,7 +148,7 @@ def described(seed: int, found: Sequence[str], folder: Path) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """The graphs of the seeds first .. last - 1; a finding for each that is wrong."""
+    """Run the graphs of the seeds first .. last - 1; print a finding for each wrong one."""
     if arguments[0] == "--counts":
         counts = Counter(node.op_type for seed in range(int(arguments[1])) for node in drawn(seed)[0].nodes)
         print(", ".join(f"{op} {count}" for op, count in counts.most_common()))

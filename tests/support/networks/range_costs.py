@@ -1,9 +1,9 @@
-"""What a range of sizes costs: the tables of docs/dynamic_shapes.md.
+"""The cost of ranges of sizes: prints the tables of docs/dynamic_shapes.md.
 
     python tests/support/networks/range_costs.py [encoder | text_line]
 
-For each size the simulated cycles of the image for the range, in relation to an image of that size alone with
-the same options; and how many times the code is that of an image of the usual sizes: bytes without constants.
+For each size the simulated cycles of the image for the range, relative to an image of that size alone with
+the same options; and the bytes of code, without constants, relative to an image of the usual sizes.
 ``PYTHONPATH`` has this folder.
 """
 

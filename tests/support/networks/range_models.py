@@ -142,7 +142,7 @@ def _pooled(w: ModelWriter, x: str, window: tuple[int, int]) -> str:
 
 
 CAUSAL = ("rows of a table", "Trilu", "compared positions")
-"""How exporters write that a word sees the words before it; what results is a constant for each size."""
+"""The exporters' forms of a causal mask; each gives a constant for each size."""
 MASKS = (*CAUSAL, "numbers", "truth values", "causal and of the text")
 """Masks with a row for each query."""
 
@@ -180,14 +180,14 @@ def _words(w: ModelWriter) -> str:
 
 
 def _part_of_table(w: ModelWriter, longest: int) -> str:
-    """What each word sees, of a table for the longest text."""
+    """The mask of each word, from a table for the longest text."""
     seq, table = _words(w), w.constant(np.tri(longest, dtype=bool)[None, None])
     rows = w.add("Slice", table, w.integers(0), seq, w.integers(2))
     return w.add("Slice", rows, w.integers(0), seq, w.integers(3))
 
 
 def _past(w: ModelWriter) -> str:
-    """What each word sees, by comparing positions."""
+    """The mask of each word, by comparing positions."""
     zero, one = (w.constant(np.array(number, np.int64)) for number in (0, 1))
     places = w.add("Range", zero, w.add("Squeeze", _words(w)), one)
     return w.add(

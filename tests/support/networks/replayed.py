@@ -30,7 +30,7 @@ Compile = Callable[[Path | None], Program]
 
 
 def on_one(made: Graph, how: Setting, **options: Any) -> Compile:
-    """A graph on one chip with its settings, and where nothing is cold, so that small groups are joined."""
+    """Compile a graph for one warm chip with its settings, so that small groups are joined."""
     machine = warm(small_machine(how.spm_bytes))
 
     def compiled(plan: Path | None) -> Program:
@@ -54,7 +54,7 @@ def on_chips(made: Graph, mesh: tuple[int, int], degrees: str | None) -> Compile
 def over_ranges(
     model: Any, dims: Mapping[str, Sequence[int] | str], state: Mapping[str, str] | None = None
 ) -> Compile:
-    """A model for ranges of sizes, where nothing is cold."""
+    """Compile a model for ranges of sizes and a warm chip."""
     ranges = ranges_of(dims, bool(state))
 
     def at(sizes: Mapping[str, int]) -> Graph:
@@ -97,7 +97,7 @@ def without_search(compiled: Compile, path: Path) -> Program:
 
 
 def assert_replayed(compiled: Compile, folder: Path) -> dict[str, Any]:
-    """The plan that a compilation saves, after a compilation by it has given the same program and plan."""
+    """Return a compilation's plan, after a compilation by it has given the same program and plan."""
     found = compiled(None)
     plan = plan_of(found)
     again = without_search(compiled, written(plan, folder))

@@ -1,4 +1,4 @@
-"""Graphs that are rewritten: what they become, and that they compute the same in binary64."""
+"""Asserts that rewritten graphs have the expected operators and equal results in binary64."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def stays(nodes: Sequence[NodeSpec], inputs: Shapes, constants: Mapping[str, Arr
 
 
 def placed(nodes: Sequence[NodeSpec], prefix: str, names: Mapping[str, str]) -> list[NodeSpec]:
-    """The nodes as a part of a larger graph: what they make begins with ``prefix``, or is in ``names``."""
+    """The nodes in a larger graph: names of their results begin with ``prefix``, or are in ``names``."""
     made = {name: f"{prefix}{name}" for _, _, outputs, _ in nodes for name in outputs} | dict(names)
     return [
         (op, [made.get(name, name) for name in inputs], [made[name] for name in outputs], attrs)

@@ -43,7 +43,7 @@ class Net:
         return self.node(op, x, *operands, axis=-1)
 
     def attention(self, x: str, heads: int, mask: Array | None = None) -> str:
-        """Heads of the queries, keys and values that are made of ``x``, side by side; ``mask`` is added."""
+        """Attention with heads as adjacent columns of queries, keys and values of ``x``; adds ``mask``."""
         width, depth = self.columns, self.columns // heads
         split = self.constant(ints(1, self.rows, heads, depth))
 

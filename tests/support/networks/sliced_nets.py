@@ -126,7 +126,7 @@ def stored_and_read() -> Graph:
 
 
 def stored_and_needed_whole(rows: int = 48, terms: int = 96) -> Graph:
-    """A result of which every tile needs all, as the right operand of a product."""
+    """A result that every tile needs as a whole, as the right operand of a product."""
     return whole_operand(rows, terms, ("b", "y"), "float16")
 
 
@@ -150,7 +150,7 @@ def stored_in_two_shapes() -> Graph:
 
 
 def siblings() -> Graph:
-    """Results of one input: a number, and two of which each has an axis of its own that tiles can share."""
+    """Results of one input: a number, and two that tiles can each share along a different axis."""
     return graph(
         [
             ("ReduceMax", ["x", "axes"], ["u"], {}),
@@ -194,7 +194,7 @@ def whole_planes() -> Graph:
 
 
 def joined_planes() -> Graph:
-    """Channels of two operands in one plane, of which each tile joins its rows."""
+    """Channels of two operands in one plane; each tile joins its rows."""
     weights = {"w": draw(16, 16, 1, 1, scale=0.3), "v": draw(24, 24, 1, 1, scale=0.3)}
     return graph(
         [

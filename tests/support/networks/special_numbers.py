@@ -1,4 +1,4 @@
-"""The operators for which docs/numbers.md says that NaN and infinities differ from ONNX."""
+"""The operators whose results for NaN and infinities differ from ONNX, by docs/numbers.md."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ RECORDS = instructions()
 
 
 WITHOUT_KERNEL = (Control, ScalarFunction)
-"""Copies between tiles and waits, and the unit that writes a register: no reference, tests of their own."""
+"""Copies between tiles, waits, and the unit that writes a register: no reference, but other tests."""
 
 
 KERNELS = [r for r in RECORDS if not isinstance(r.meaning, WITHOUT_KERNEL)]

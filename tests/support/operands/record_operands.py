@@ -1,7 +1,7 @@
 """Legal operands of every engine record, drawn at random: small shapes, all rules kept, ranges inside memory.
 
-What one operand allows, the bytes it touches and the rules come from the record. A solver for each kind of
-meaning makes the operands fit each other; a meaning without one raises, so a new record is not forgotten.
+Ranges of operands, touched bytes and rules come from the record. A solver for each kind of meaning makes the
+operands consistent; a meaning without a solver raises, so that no new record is forgotten.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Case:
         ]
 
     def problem(self) -> str:
-        """What is illegal, apart from ranges; empty when nothing is."""
+        """Return the mistake, except in ranges; empty without one."""
         for operand in self.record.operands:
             error = value_error(operand, self.named[operand.name])
             if error:
@@ -289,7 +289,7 @@ def _switch(case: Case) -> None:
 
 
 def _place(case: Case, rng: Random) -> bool:
-    """Lay the ranges one behind another, gaps between them, each on a boundary of its elements."""
+    """Place the ranges one after another with gaps, each on a boundary of its elements."""
     order, at = case.addresses(), {"spm": 0, "ddr": 0, "any": 0}
     rng.shuffle(order)
     for operand in order:

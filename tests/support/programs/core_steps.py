@@ -1,4 +1,4 @@
-"""A handful of the kernel core's instructions as the compiler writes them, executed line by line."""
+"""Executes, line by line, the kernel core's instructions that the compiler writes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _BRANCHES: dict[str, Callable[[int, int], bool]] = {
 def interpret(
     lines: Sequence[str], registers: dict[str, int], memory: dict[str, int] | None = None
 ) -> str | None:
-    """Execute lines on 64-bit two's complement; the label of a jump out of them, None at their end.
+    """Execute lines on 64-bit two's complement; return the label of a jump out of them, None at their end.
 
     ``memory`` has words by the text of the operand that names them. Bytes of a table are those of all
     ``.byte`` lines, and a table begins at address 0. Labels that are numbers are looked for after the branch.

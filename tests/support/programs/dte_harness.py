@@ -1,4 +1,4 @@
-"""What the tests of the DTE share: programs that fill its registers, and memories as plain bytes."""
+"""Shared code of the tests of the DTE: programs that fill its registers, and memories as plain bytes."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Case:
         return operand.extent.length(*argument_values(self.record, operand.extent.arguments, self.values))
 
     def touching(self, operand: Operand) -> Case:
-        """The same with the switches on that the extent of an operand looks at."""
+        """Return the case with the switches on that the extent of an operand depends on."""
         case = self
         for argument in operand.extent.arguments if operand.extent else ():
             if any(argument == other.name and other.hidden for other in self.record.operands):
@@ -89,7 +89,7 @@ class Case:
         return system
 
     def fault(self) -> str:
-        """Why the instruction is refused; empty when it is not."""
+        """Return the reason why the instruction is refused; empty if it is not."""
         with pytest.raises(Fault) as fault:
             self.system().run()
         text = str(fault.value)
@@ -130,7 +130,7 @@ def memory(case: Case, operand: Operand) -> tuple[int, int, str]:
 
 
 def operand_error(operand: Operand, value: int) -> bool:
-    """Whether a register may not hold ``value``, from the fields of the record alone."""
+    """Explain why a register may not hold ``value``, from the fields of the record alone."""
     value = scalar_bits(operand, value)
     if operand.choices:
         return value not in dict(operand.choices).values()
@@ -143,7 +143,7 @@ def operand_error(operand: Operand, value: int) -> bool:
 
 
 def verdict(case: Case) -> str:
-    """A piece of the message that is due, in exact integers; empty for a legal instruction."""
+    """Return a part of the expected message, in exact integers; empty for a legal instruction."""
     for operand, value in zip(case.record.operands, case.values, strict=True):
         if operand.words and operand_error(operand, value):
             return f"operand '{operand.name}' from a register: "

@@ -1,4 +1,4 @@
-"""A small image with a bit of everything, and ways to spoil its file."""
+"""A small image with all kinds of contents, and functions that damage its file."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def descriptor_range(data: bytes) -> tuple[int, int]:
 
 
 def sealed(data: bytes) -> bytes:
-    """The file with the checksum that fits its content, as a dishonest writer would leave it."""
+    """Give a file the checksum of its content, as a dishonest writer would."""
     section = ELFFile(io.BytesIO(FILE)).get_section_by_name(".note.tx8")
     end = section["sh_offset"] + section["sh_size"]
     blank = data[: end - 4] + bytes(4) + data[end:]

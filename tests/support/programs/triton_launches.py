@@ -23,14 +23,14 @@ TEXTS = ROOT / "examples/triton/ttir"
 DTYPES = {"fp16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16), "fp32": np.dtype(np.float32)}
 """Types of arrays by the formats in the names of the texts."""
 ROUNDING = {"fp16": 2.0**-10, "bf16": 2.0**-7, "fp32": 2.0**-20}
-"""What a result of a few roundings may be off, of the largest number there is."""
+"""Tolerance of a result after a few roundings, relative to the largest number."""
 PRODUCTS = {"fp16": 2.0**-9, "bf16": 2.0**-6, "fp32": 2.0**-9}
 """The same for products of matrices, whose operands in FP32 are rounded to TF32."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A launch of a text: its arguments in order, and the arrays it must give, with what they may be off."""
+    """A launch of a text: its arguments in order, the expected arrays, and their tolerances."""
 
     text: str
     grid: tuple[int, int, int]
@@ -98,7 +98,7 @@ _POISON = 0xFF
 
 
 def run_among_poison(case: Case, program: KernelProgram, **options: Any) -> dict[str, Array]:
-    """The arrays that a run gives whose bytes between the arrays are NaN, or -1, which must stay."""
+    """Run with NaN, or -1, in the bytes between the arrays, which must stay; return the arrays."""
     loaded = emulator.Program(program.image, program.machine)
     system = loaded.start(travelling(case.arrays, loaded), **options)
     gaps = []

@@ -108,7 +108,7 @@ def reduction(name: str, result: str, axis: int, values: Mapping[str, Array], fu
 def results(
     lines: str, stores: Mapping[str, str], outputs: Mapping[str, Array], inputs: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """What ``lines`` make of the inputs, blocks %NAMEv: ``stores`` has the value of each output."""
+    """Run ``lines`` on the inputs, blocks %NAMEv; ``stores`` has the value of each output."""
     text = "".join(loaded(name, array) for name, array in inputs.items()) + lines
     text += "".join(stored(name, stores[name], array) for name, array in outputs.items())
     return outcome(text, {**inputs, **outputs})
@@ -138,7 +138,7 @@ def result(lines: str, value: str, like: Array, **inputs: Array) -> Array:
 
 
 def said(text: str, grid: tuple[int, int, int] = (1, 1, 1), **arguments: Any) -> str:
-    """What the fault that ends a kernel says: the operation in the line that it names, and the message."""
+    """Return the fault that ends a kernel: the operation in the line that it names, and the message."""
     program = compiled(text, _parameters(arguments), grid, **arguments)
     loaded_program = emulator.Program(program.image, program.machine)
     with pytest.raises(emulator.Fault) as fault:

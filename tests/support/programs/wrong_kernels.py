@@ -1,4 +1,4 @@
-"""Wrong kernels of the usual kinds: one change of a puzzle's solution, and words of the diagnosis."""
+"""Wrong kernels of the usual kinds: one change in a puzzle's solution, and words of the diagnosis."""
 
 from __future__ import annotations
 

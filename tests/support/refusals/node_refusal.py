@@ -1,4 +1,4 @@
-"""One node that must be refused, with the message: the form in which such tests are written."""
+"""One node that must be refused, with the message, for tables of refusals."""
 
 from __future__ import annotations
 

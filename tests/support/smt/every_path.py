@@ -1,8 +1,8 @@
-"""Every way that a plain Python function can take with symbolic values.
+"""Explores every path of a plain Python function with symbolic values.
 
-``explore`` calls the function again and again. Where the function asks for the truth of a ``Flag``, one
-call goes on as if it were true and another one as if it were false, unless the answer follows from those
-before. So the function is judged as it is written; nothing of it is translated.
+``explore`` calls the function repeatedly. When the function tests a ``Flag``, one call continues as if it
+were true and another one as if it were false, unless the answer follows from earlier answers. So the function
+itself is judged, without translation.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from solver import prove, z3
 
 MOST_PATHS = 20_000
 MOST_STEPS = 3_000_000
-"""Steps of the solver after which a way counts as possible."""
+"""Steps of the solver after which a path counts as possible."""
 
 
 @dataclass
 class Path:
-    """One way: what it assumes, what the function returned or raised, and what must hold on it.
+    """One path: its assumptions, the function's result or exception, and its obligations.
 
-    ``axioms`` define numbers that operations introduced, such as quotients. ``obligations`` are conditions
-    without which an operation has no meaning, such as a divisor that is not 0.
+    ``axioms`` define numbers that operations introduced, such as quotients. ``obligations`` are preconditions
+    of operations, such as a divisor that is not 0.
     """
 
     conditions: list[Any] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Path:
     error: Exception | None = None
 
     def prove(self, claim: Any, what: str) -> None:
-        """Prove a claim for all values that take this way, after what must hold on it."""
+        """Prove the obligations of this path, then a claim, for all values that take it."""
         if self.error is not None:
             claim = z3.BoolVal(False)
             what = f"{what}: {type(self.error).__name__}: {self.error}"
@@ -46,7 +46,7 @@ class Path:
 
 @dataclass
 class _Run:
-    """One call: the answers that are given, then those that are chosen."""
+    """One call: the given answers, then the chosen ones."""
 
     path: Path
     solver: Any
@@ -78,12 +78,12 @@ _runs: list[_Run] = []
 
 
 def current() -> Path:
-    """The way that is being explored."""
+    """Return the path that is being explored."""
     return _runs[-1].path
 
 
 def require(condition: Any) -> None:
-    """Note what must hold for the operation that is being executed."""
+    """Add an obligation of the operation that is being executed."""
     current().obligations.append(condition)
 
 
@@ -113,7 +113,7 @@ def truth(value: Any) -> Any:
 def explore(
     function: Callable[[], Any], *assumptions: Any, errors: tuple[type[Exception], ...] = ()
 ) -> Iterator[Path]:
-    """Every way through ``function`` under the assumptions; ``errors`` are ways, too, others are raised."""
+    """Yield every path through ``function``; ``errors`` end paths, too, other exceptions are raised."""
     waiting: list[list[bool]] = [[]]
     for _ in range(MOST_PATHS):
         if not waiting:

@@ -1,8 +1,8 @@
 """Bodies as compiled code executes them: every value is a word of 64 bits, signed or unsigned.
 
-The rules are those of ``emulator.native.direct``: sums and products modulo 2**64, shifts and comparisons
-by the kind of their operands, quotients rounded down. What has no meaning there must not happen: a shift
-by 64 or more, a division that traps, a comparison of a signed word with an unsigned one.
+The rules are those of ``emulator.native.direct``: sums and products modulo 2**64, shifts and comparisons by
+the kind of their operands, quotients rounded down. Undefined operations must not occur: a shift by 64 or
+more, a division that traps, a comparison of a signed word with an unsigned one.
 """
 
 from __future__ import annotations

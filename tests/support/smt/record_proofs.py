@@ -1,7 +1,7 @@
-"""What is proved about the records of scalar instructions: words, operands, and what bodies compute.
+"""Proofs about the records of scalar instructions: words, operands, and results of bodies.
 
-Each function takes records, so that tests can also hand it wrong ones. It fails with values that show
-why.
+Each function takes records, so that tests can also pass wrong ones. It fails with values that contradict the
+claim.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def operand(record: Encoding, field: Field) -> Bits:
 
 
 def same_values(found: dict[str, Any], given: dict[str, Any]) -> Any:
-    """Whether two sets of field values are equal."""
+    """Return the condition that two sets of field values are equal."""
     if found.keys() != given.keys():
         return z3.BoolVal(False)
     return z3.And(*(truth(Bits.of(value) == given[name]) for name, value in found.items()))
 
 
 def legal_values(record: Encoding) -> tuple[dict[str, Bits], list[Any]]:
-    """Field values, and the ways on which ``encode`` takes them, each with the word."""
+    """Return field values, and the paths on which ``encode`` accepts them, each with the word."""
     values = {field.name: operand(record, field) for field in record.fields}
     paths = explore(lambda: record.encode(values), errors=(EncodingError,))
     return values, [path for path in paths if path.error is None]
@@ -113,7 +113,7 @@ def operand_values(terms: dict[str, Any]) -> dict[str, Bits]:
     }
 
 
-# --- what bodies compute -----------------------------------------------------------------------------------
+# --- results of bodies -------------------------------------------------------------------------------------
 
 
 def manual_result(record: Scalar, a: Any, b: Any, pc: Any) -> Any:
@@ -173,7 +173,7 @@ def _equal(record: Scalar, found: Any, due: Any) -> Any:
 
 
 def prove_load(record: Scalar, machine: bool = False) -> None:
-    """The body makes of the bytes in memory what the manual says, and their number is the manual's."""
+    """The body extends the bytes in memory as the manual says, and their number is the manual's."""
     size, signed = LOADS[record.mnemonic]
     assert record.width * 8 == size, f"{record.mnemonic} loads {record.width} bytes"
     raw = z3.BitVec("raw", size)

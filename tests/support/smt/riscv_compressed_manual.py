@@ -1,7 +1,7 @@
 """Compressed instructions of RV64 with D, written from chapter "C" of the RISC-V manual in z3's terms.
 
 An encoding is a condition on 16 bits, with the 32-bit instruction that it expands to and its operands.
-What the manual reserves is no encoding here; hints are. ``srli64`` and its like are the shifts by 0,
+Reserved encodings are not included here; hints are. ``srli64`` and its like are the shifts by 0,
 which are hints.
 """
 
@@ -17,7 +17,7 @@ from solver import z3
 
 @dataclass(frozen=True)
 class Short:
-    """When 16 bits are the instruction, and what they expand to."""
+    """The condition on 16 bits for the instruction, and its expansion."""
 
     matches: Callable[[Any], Any]
     expansion: str

@@ -1,8 +1,8 @@
 """Encodings and meanings of RV64 instructions in z3's terms, written from the RISC-V manual, volume I.
 
-Nothing here is taken from the records. An encoding is a condition on a 32-bit word, and the operands that
-the manual's figures of immediate formats give for it. A meaning is a bit-vector of 64 bits. The words for
-the data cache are those of T-Head's extension.
+Nothing here is taken from the records. An encoding is a condition on a 32-bit word, and its operands by the
+manual's figures of immediate formats. A meaning is a bit-vector of 64 bits. The words for the data cache are
+those of T-Head's extension.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Terms = dict[str, Any]
 
 @dataclass(frozen=True)
 class Entry:
-    """One instruction: when a word is it, and the values of its operands by their names in the records.
+    """One instruction: the condition on its words, and its operands' values by their names in records.
 
     Values are bit-vectors: registers and other numbers without a sign of their own width, immediates
     sign-extended to 64 bits.
@@ -257,7 +257,7 @@ ENTRIES = _listing()
 
 
 def _word(term: Any) -> Any:
-    """The low 32 bits, sign-extended: what the W instructions write."""
+    """The low 32 bits, sign-extended, as the W instructions write them."""
     return z3.SignExt(32, z3.Extract(31, 0, term))
 
 
@@ -270,7 +270,7 @@ def _one_if(condition: Any) -> Any:
 
 
 def _shift(term: Any, mask: int) -> Any:
-    """The low 5 or 6 bits of rs2, as wide as what they shift."""
+    """The low 5 or 6 bits of rs2, as wide as the shifted value."""
     return term & mask
 
 
@@ -344,7 +344,7 @@ LOADS: dict[str, tuple[int, bool]] = {
     "lb": (8, True), "lh": (16, True), "lw": (32, True), "ld": (64, True),
     "lbu": (8, False), "lhu": (16, False), "lwu": (32, False),
 }  # fmt: skip
-"""Bits in memory, and whether their sign is extended."""
+"""Bits in memory, and True if their sign is extended."""
 STORES = {"sb": 8, "sh": 16, "sw": 32, "sd": 64}
 
 JUMPS: dict[str, Callable[[Any, Any, Any], Any]] = {
@@ -361,7 +361,7 @@ DIVISIONS = {
     "divw": (32, "quotient"),
     "remw": (32, "remainder"),
 }
-"""Bits of the operands, which are signed, and what is written."""
+"""Bits of the signed operands, and the result."""
 
 
 def upper_immediate(number: Any) -> Any:

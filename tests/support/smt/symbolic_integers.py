@@ -226,7 +226,7 @@ def _not_negative(shift: Bits) -> None:
 class Number(Symbol):
     """An integer of z3, perhaps with known bounds.
 
-    Quotients, remainders and low bits are new variables, which axioms of the way define. So every product is
+    Quotients, remainders and low bits are new variables, which axioms of the path define. So every product is
     one of two variables, and the rest is linear.
     """
 

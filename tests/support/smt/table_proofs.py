@@ -1,4 +1,4 @@
-"""What is proved about the tables: every word of 16 or 32 bits is the manual's instruction, or none."""
+"""Proofs about the tables: every word of 16 or 32 bits is the manual's instruction, or none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Decode = Callable[[Any], Any]
 
 
 def words(size: int, fixed: int) -> Iterator[tuple[int, Any]]:
-    """Words of which the bits of the mask ``fixed`` have every value, and the others any: (value, word)."""
+    """Yield (value, word) for every value of the bits in the mask ``fixed``; the other bits are symbolic."""
     places = [at for at in range(size) if fixed >> at & 1]
     for number in range(1 << len(places)):
         value = sum((number >> i & 1) << at for i, at in enumerate(places))
@@ -45,7 +45,7 @@ def prove_table(decode: Decode, opcode: int) -> None:
 
 
 def prove_compressed_table(decode: Decode, expand: Decode) -> None:
-    """``decode`` and ``expand`` of 16 bits: the manual's instructions, what they stand for, and no others."""
+    """``decode`` and ``expand`` of 16 bits: the manual's instructions and expansions, and no others."""
     for value, word in words(16, 0xE003):
         entries = {name: entry.matches(word) for name, entry in SHORT.items()}
         symbolic = Bits.unsigned(word)
@@ -62,7 +62,7 @@ def prove_compressed_table(decode: Decode, expand: Decode) -> None:
 
 
 def prove_shortening(record: Scalar) -> None:
-    """What the assembler makes of a full instruction expands to it, or to one that does the same."""
+    """The assembler's short form of a full instruction expands to it, or to an equivalent one."""
     values, ways = legal_values(record)
     legal = z3.Or(*(z3.And(*way.conditions) for way in ways))
     for way in explore(lambda: rvc.shorten(record, values), legal):
@@ -79,7 +79,7 @@ def prove_shortening(record: Scalar) -> None:
 
 
 def same_effect(first: tuple[Scalar, dict[str, Any]], second: tuple[Scalar, dict[str, Any]]) -> Any:
-    """Whether two instructions are one, or give one register the same number, whatever the registers hold."""
+    """Return the condition that two instructions are equal, or write the same number to the same register."""
     if first[0] is second[0]:
         same = same_values(first[1], second[1])
         if first[0].mnemonic not in ARITHMETIC:
@@ -97,7 +97,7 @@ def same_effect(first: tuple[Scalar, dict[str, Any]], second: tuple[Scalar, dict
 
 
 def _written(mnemonic: str, values: dict[str, Any], registers: Any) -> Any:
-    """What the manual's instruction gives rd; x0 is 0."""
+    """Return the manual's result in rd; x0 is 0."""
 
     def read(name: str) -> Any:
         number = Bits.of(values[name]).low(5)

@@ -1,8 +1,8 @@
-"""What is proved about the words of engine instructions: ``tx8isa.table.encoding`` with symbolic words.
+"""Proofs about the words of engine instructions: ``tx8isa.table.encoding`` with symbolic words.
 
-The functions there are executed as they are written but for two things. A choice between two numbers (``a
-if c else b``, ``if c: x |= a``) becomes one number that depends on c: a way for each register bit would
-be a hundred thousand ways. And ``struct`` packs symbolic words.
+The functions there are executed as they are written, with two exceptions. A choice between two numbers (``a
+if c else b``, ``if c: x |= a``) becomes one number that depends on c, because a path for each register bit
+would be a hundred thousand paths. And ``struct`` packs symbolic words.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tx8isa.table.encoding import DecodedInstruction, Encoder
 
 
 class Complaint:
-    """Why a value is illegal, on a condition: true as a text is, and nothing else."""
+    """The condition on which a value is illegal; true like a non-empty text, without other operations."""
 
     def __init__(self, term: Any) -> None:
         self.term = term
@@ -142,13 +142,13 @@ class SymbolicEncoder(Encoder):
 
 
 def complaint(operand: Operand, value: Any) -> Complaint:
-    """What ``value_error`` says: on every way through it."""
+    """Return the result of ``value_error`` over every path through it."""
     ways = list(explore(lambda: encoding.value_error(operand, value)))
     return Complaint(z3.Or(*(z3.And(*way.conditions) for way in ways if way.result is not None)))
 
 
 def any_operands(encoder: Encoder) -> tuple[list[Bits], Bits, list[Any]]:
-    """Values, the mask of operands that are registers, and what makes them legal."""
+    """Return values, the mask of operands that are registers, and the condition that they are legal."""
     operands = encoder.instruction.operands
     words = sum(1 << i for i, _ in encoder.words)
     mask = z3.BitVec("registers", max(len(operands), 1))
@@ -214,7 +214,7 @@ class _Engines:
 
 
 class _Codes:
-    """The table of encoders, asked for a key of which it is known which entry it is, or that it is none."""
+    """The table of encoders for a key that is known to be one entry, or none."""
 
     def __init__(
         self, encoders: dict[tuple[int, int], SymbolicEncoder], code: tuple[int, int] | None

@@ -33,7 +33,7 @@ FLAGS = [
 
 @cache
 def missing_tools() -> str:
-    """What is not installed, or nothing."""
+    """Name the missing tools; empty if all are installed."""
     absent = [tool for tool in (GCC, "riscv64-unknown-elf-objcopy", "make") if shutil.which(tool) is None]
     if absent:
         return f"missing tools: {' '.join(absent)}"
@@ -84,7 +84,7 @@ def build(source: str, folder: Path, march: str = MARCHES[0]) -> Path:
 def run_with(
     program: Path, inputs: Mapping[str, bytes], outputs: Mapping[str, int], *, threads: int = 1
 ) -> tuple[dict[str, bytes], str]:
-    """Run with bytes put into global variables; the bytes of others afterwards, and what was printed."""
+    """Run with bytes in global variables; return the bytes of other variables afterwards, and the output."""
     loaded = load(program)
     printed: list[bytes] = []
     system = loaded.start({}, threads=threads, show=lambda _, data: printed.append(data))

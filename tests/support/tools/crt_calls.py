@@ -1,7 +1,7 @@
-"""Calls of the tables' members: put into one C program, run once, each compared with what NumPy says.
+"""Calls of the tables' members in one C program, which is run once; each result is compared with NumPy.
 
 Numbers are those of NumPy and ml_dtypes, and rounding is ``numpy.rint`` and its like on binary64, so nothing
-here is shared with what the emulator computes by.
+here is shared with the emulator.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FLOATS = {
     "FP32": (np.dtype(np.float32), 24),
     "TF32": (np.dtype(np.float32), 11),
 }
-"""How NumPy holds a float format, and its significant bits."""
+"""NumPy's type of a float format, and its significant bits."""
 INTEGERS = {name: np.dtype(name.lower()) for name in ("INT8", "INT16", "INT32")}
 DTYPES = {**{name: dtype for name, (dtype, _) in FLOATS.items()}, **INTEGERS}
 MODES: tuple[tuple[str, Callable[[Array], Array]], ...] = (
@@ -81,17 +81,17 @@ class Call:
     member: str
     arguments: Sequence[object]
     inputs: Sequence[tuple[int, bytes]]
-    """Scratchpad address and bytes of what is there before."""
+    """Scratchpad addresses and bytes of the initial contents."""
     expected: bytes
     """The bytes from its result address on."""
     within: str = ""
     """A float format whose last place the result may differ by; empty: bytes are equal."""
     bits: int = 0
-    """How many bits are compared; 0: all bytes."""
+    """Number of compared bits; 0 for all bytes."""
     more: Sequence[tuple[str, Sequence[object]]] = ()
     """Further members that are called on the same packet, and their arguments."""
     returns: bool = False
-    """Whether the result is what the packet's two write-back fields hold afterwards."""
+    """True if the result is in the packet's two write-back fields."""
 
     @property
     def packet(self) -> str:

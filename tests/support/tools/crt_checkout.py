@@ -31,7 +31,7 @@ def sources(folder: Path) -> list[Path]:
 
 
 def compiled_files(folder: Path, target: Path) -> tuple[list[Path], dict[str, str]]:
-    """The object files of a checkout, and by file what GCC said of those that it refused."""
+    """Return the object files of a checkout, and GCC's messages by refused file."""
     include = [f"-I{path}" for path in (folder / "include", *(folder / "include").glob("*/"))]
     objects, refused = [], {}
     for source in sources(folder):

@@ -56,13 +56,13 @@ def built(source: str, folder: Path) -> Path:
 def ran(
     source: str, folder: Path, inputs: Mapping[str, bytes], outputs: Mapping[str, int]
 ) -> dict[str, bytes]:
-    """What a C text leaves in its global variables ``outputs`` (name and bytes) after a run on ``inputs``."""
+    """Run a C text on ``inputs``; return its global variables ``outputs`` (name and bytes) afterwards."""
     found, _ = run_with(built(source, folder), inputs, outputs)
     return found
 
 
 def published() -> dict[str, tuple[int, dict[str, tuple[str, ...]]]]:
-    """By table: how many members it has, and the types of the parameters of each published one."""
+    """Return, by table, the number of members, and the parameter types of each published one."""
     found: dict[str, tuple[int, dict[str, tuple[str, ...]]]] = {}
     for line in MEMBERS.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):

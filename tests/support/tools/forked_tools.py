@@ -34,8 +34,7 @@ from pathlib import Path
 
 COMMANDS = ("tx8as", "tx8dis", "tx8emu", "tx8cc", "tx8opt")
 SETTINGS = ("TX8_", "PYTHON", "PMI_")
-"""How the names of variables begin that a process must not find changed after its modules were loaded, or
-that name files of its own, as those of a rank under mpiexec do."""
+"""Prefixes of variables that need a new process: settings of loaded modules, and files of a process."""
 
 Call = tuple[list[str], dict[str, str], str]
 """Arguments, the name of the program first, environment and folder."""
@@ -63,7 +62,7 @@ os._exit(answer[0] if answer else 70)
 """
 """The program in place of each command: it ends with the status that the server answers.
 
-The answer ``own`` is that a process of its own is needed; none, that the server is gone.
+The answer ``own`` means that a separate process is needed; no answer means that the server is gone.
 """
 
 _PROGRAM = """
@@ -171,7 +170,7 @@ class _Server:
 
 
 def _hides_a_module(call: Call) -> bool:
-    """Whether Python would find a file of the caller in place of a module that is loaded here."""
+    """Return True if Python would find a file of the caller in place of a module that is loaded here."""
     arguments, _, folder = call
     if Path(arguments[0]).name != "python":
         return False
@@ -223,7 +222,7 @@ def _become(server: _Server, caller: _socket.socket, call: Call, streams: list[i
 
 
 def _execute(arguments: list[str]) -> object:
-    """Do what the program of this name does with these arguments."""
+    """Execute the program of this name with these arguments."""
     name = Path(arguments[0]).name
     if name != "python":
         sys.argv = arguments
@@ -244,7 +243,7 @@ def _execute(arguments: list[str]) -> object:
 
 
 def _status(work: Callable[[], object]) -> int:
-    """The exit status of a process that does this and nothing else."""
+    """Return the exit status of a process that only does this work."""
     try:
         result = work()
     except SystemExit as end:

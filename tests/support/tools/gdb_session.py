@@ -15,7 +15,7 @@ def session(program: Path, *commands: str, options: tuple[str, ...] = ()) -> tup
 
 
 def in_order(text: str, *parts: str) -> None:
-    """Every part occurs, behind the one before."""
+    """Assert that every part occurs, after the one before."""
     at = 0
     for part in parts:
         found = text.find(part, at)

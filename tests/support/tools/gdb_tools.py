@@ -74,7 +74,7 @@ def serving(program: Path, *options: str) -> Iterator[Server]:
 
 
 def gdb(server: Server, program: Path, *commands: str) -> str:
-    """What GDB prints when it carries out commands on a served program."""
+    """Return GDB's output for commands on a served program."""
     script = ["set pagination off", "set width 0", f"target remote 127.0.0.1:{server.port}", *commands]
     arguments = [part for line in script for part in ("-ex", line)]
     done = subprocess.run(
@@ -128,7 +128,7 @@ class Client:
         return self._asked(text.encode() if isinstance(text, str) else text)[1]
 
     def monitor(self, command: str) -> str:
-        """What a command of ``monitor`` prints."""
+        """Return the output of a ``monitor`` command."""
         printed, answer = self._asked(b"qRcmd," + command.encode().hex().encode())
         assert answer == "OK"
         return printed

@@ -1,12 +1,12 @@
-"""Runs of tx8emu over two ranks, one of which is killed: what is left of each.
+"""Runs tx8emu over two ranks and kills one of them, then checks all that is left.
 
     python tests/support/tools/killed_ranks.py [RUNS [SEED]]     by default 1,000 runs
 
-A rank is killed at a random moment of a run's time, as soon as it has begun, or as soon as files are being
-written. Then all must end within seconds. The tool must have named the rank in one line, or mpiexec have told
-of its end if that came before all ranks had loaded MPI, or after the rank had left. What is there of the
-output must be whole: the same bytes as without a kill. No temporary file and no process may stay, and no
-shared memory either where the tool has named the rank: what MPI leaves before that is counted.
+A rank is killed at a random moment of a run, as soon as it has begun, or as soon as files are being written.
+Then all must end within seconds. The tool must have named the rank in one line, or mpiexec must have reported
+its end if that came before all ranks had loaded MPI, or after the rank had left. Output files must be
+complete, with the same bytes as without a kill. No temporary file and no process may stay, and no shared
+memory either if the tool has named the rank; segments that MPI leaves before that are counted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mpi_tools import MPIEXEC, SECONDS, rank_processes
 
 RING = Path(__file__).resolve().parents[3] / "examples/assembly/ring.s"
 OF_MPIEXEC = ("BAD TERMINATION", "[mpiexec@")
-"""What mpiexec says when a process has ended so, the second where it notices before it is set up itself."""
+"""Messages of mpiexec about such an end of a process, the second one if it occurs during its own start."""
 SHARED, SEGMENTS = Path("/dev/shm"), ("mpich_shm_", "ucx_shm_posix_")
 RUNS = 1000
 MOST_SECONDS = 20.0
@@ -41,13 +41,13 @@ OPTIONS = ("--chips", "2x2", "--random", "0", "-q", "--output-dir", "out", "--tr
 
 @dataclass(frozen=True)
 class KilledRun:
-    """What became of a run. ``late``: the rank had ended, or done all it had to do, before it was killed."""
+    """The result of a run. ``late``: the rank had ended, or finished its work, before it was killed."""
 
     victim: int
     moment: str
     late: bool
     named: bool
-    """Whether the tool has named the rank; else mpiexec alone has."""
+    """True if the tool has named the rank; otherwise only mpiexec has."""
     seconds: float
     """From the kill to the end."""
     problems: tuple[str, ...]
@@ -115,7 +115,7 @@ class KilledRuns:
         )
 
     def _problems(self, folder: Path, victim: int, late: bool, lines: list[str], status: int) -> list[str]:
-        """What is wrong after a run."""
+        """Return the mistakes after a run."""
         found, files = [], _files(folder)
         arrays = {name for name in self._files if name != TRACE}
         if not arrays <= files.keys() and not arrays.isdisjoint(files):
@@ -148,7 +148,7 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def _writes(folder: Path) -> bool:
-    """Whether there is any file of a run, also a temporary one."""
+    """Return True if there is any file of a run, also a temporary one."""
     return any(entry.is_file() for place in (folder, folder / "out") for entry in _scanned(place))
 
 
@@ -160,7 +160,7 @@ def _scanned(folder: Path) -> Iterator[os.DirEntry[str]]:
 def _until(
     true: Callable[[], bool], run: subprocess.Popen[str] | None = None, seconds: float = SECONDS
 ) -> bool:
-    """Whether something becomes true before the run has ended, and the time is over."""
+    """Wait for a condition; return True if it holds before the run has ended or the time is over."""
     last = time.monotonic() + seconds
     while time.monotonic() < last and (run is None or run.poll() is None):
         if true():
@@ -169,7 +169,7 @@ def _until(
 
 
 def _is_alive(process: int) -> bool:
-    """Whether a process runs; one that has ended and is not yet known to have is not."""
+    """Return True if a process runs; a zombie does not."""
     try:
         text = Path(f"/proc/{process}/stat").read_text()
     except OSError:
@@ -189,7 +189,7 @@ def _processes(folder: Path) -> list[int]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print what became of so many runs; status 1 if anything is wrong with one of them."""
+    """Print the results of so many runs; status 1 if anything is wrong with one of them."""
     count, seed = ([int(text) for text in arguments] + [RUNS, 1][len(arguments) :])[:2]
     counts: Counter[str] = Counter()
     longest = 0.0

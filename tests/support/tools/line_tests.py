@@ -1,12 +1,12 @@
-"""Which tests execute a line: a plugin of pytest that writes it down, and what reads that.
+"""Records the tests that execute each line, as a plugin of pytest, and reads the records.
 
     pytest -p line_tests -n 2
     LINES_OF=FILE pytest -p line_tests -n 2       of the files that FILE names alone, in half the time
 
-Each process writes ``build/lines/PID.coverage``, whose contexts are the tests, and ``PID.json``, how many
-seconds they took. Tests that are known already do not run again: remove the folder first, or go on after an
-interrupt. Compiled code is invisible: of kernels it sees what makes them, not what they compute. With
-TX8_JIT=0 they are plain Python, and what is found is in ``build/lines/plain``.
+Each process writes ``build/lines/PID.coverage``, whose contexts are the tests, and ``PID.json``, their
+seconds. Recorded tests do not run again, so that a run can continue after an interrupt; remove the folder to
+start anew. Compiled code is invisible: lines of makers of kernels are recorded, not lines of kernels. With
+TX8_JIT=0 kernels are plain Python, and the records are in ``build/lines/plain``.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import pytest
 
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 SECONDS = 120
-"""More than any run of the tests takes on a busy machine."""
+"""Time limit in seconds, longer than any run of the tests takes on a busy machine."""
 
 
 def needs_mpi(test: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,7 +27,7 @@ def needs_mpi(test: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def emulate(ranks: int, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """What a run of tx8emu with so many ranks prints and returns; no mpiexec for one."""
+    """Run tx8emu with so many ranks, without mpiexec for one; return output and status."""
     command = [str(Path(sys.executable).with_name("tx8emu")), *arguments]
     if ranks > 1:
         command = [str(MPIEXEC), "-n", str(ranks), *command]

@@ -1,4 +1,4 @@
-"""Changes one line of the code at a time and runs the tests that execute it. What none of them sees survives.
+"""Changes one line of the code at a time and runs the tests that execute it. Undetected changes survive.
 
     pytest -p line_tests -n 2                                 once: which tests execute which lines
     python tests/support/tools/mutation.py 300               as many changes, drawn evenly over the areas
@@ -52,7 +52,7 @@ AREAS = {
 }
 """The code that is changed, by area."""
 _SECONDS, _BUSY = 300, 40
-"""After how long, and how much processor time, tests count as having seen a change: most likely they hang."""
+"""Seconds, and processor seconds, after which tests count as hanging, and so have detected a change."""
 _TESTS, _LONGEST = 200, 20.0
 """The most tests of a line, and their seconds together."""
 _COMPARED = {
@@ -83,7 +83,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the tests say of a change: ``killed``, ``survived`` or ``late``."""
+    """The result of the tests for a change: ``killed``, ``survived`` or ``late``."""
 
     change: Change
     tests: int
@@ -112,7 +112,7 @@ def node_line(node: ast.AST) -> int:
 
 
 def _edits(node: ast.AST, lines: list[str]) -> Iterator[tuple[int, int, str]]:
-    """Pieces of a node's line with what replaces them."""
+    """Yield parts of a node's line with their replacements."""
     if not hasattr(node, "lineno") or node.lineno != getattr(node, "end_lineno", 0):
         return
     line = lines[node.lineno - 1]
@@ -160,10 +160,10 @@ def drawn(count: int, areas: list[str], seed: int) -> list[Change]:
 
 
 def tests_for(change: Change) -> tuple[list[str], bool]:
-    """The tests that see a line, and whether kernels are plain Python for them.
+    """Return the tests that execute a line, and True if they need kernels in plain Python.
 
-    Some of each function, the shortest first, those of the module's own folder before others; without any,
-    those of its folder.
+    Some of each function, the shortest first, tests of the module's own folder before others; without any,
+    the tests of its folder.
     """
     file, plain = ROOT / change.file, change.file.startswith("emulator/kernels/")
     found = tests_of(file, change.line, PLAIN) if plain else {}
@@ -209,7 +209,7 @@ def tried(change: Change) -> Outcome:
 
 
 def _first_failure(tests: list[str], plain: bool) -> tuple[str, str]:
-    """How a run of tests ends, and the first test that fails."""
+    """Return the end of a run of tests, and the first test that fails."""
     with tempfile.TemporaryFile("w+") as said:
         process = os.fork()
         if not process:
@@ -235,7 +235,7 @@ def _become_pytest(tests: list[str], plain: bool, said: IO[str]) -> None:
     status = 70
     try:
         status = int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *tests]))
-    except BaseException:  # this process must not go on as the one that it is a copy of
+    except BaseException:  # this process must not continue as its parent
         traceback.print_exc()
     finally:
         sys.stdout.flush()

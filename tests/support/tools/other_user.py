@@ -1,4 +1,4 @@
-"""What a process of another user can do; only root can ask."""
+"""Runs a function in a process of another user, which only root can do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOBODY = 65534
 
 
 def as_other_user(what: Callable[[], object]) -> str:
-    """What a function returns, as text, in a process of another user; skips the rest for who is not root."""
+    """Return a function's result as text from another user's process; skips the test unless root runs it."""
     if os.geteuid() != 0:
         pytest.skip("only root starts a process of another user")
     heard, said = os.pipe()

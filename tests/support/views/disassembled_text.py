@@ -6,7 +6,7 @@ from asm.image import Image, Segment
 
 
 def text_section(code: bytes, data: bool) -> Image:
-    """An image with only these bytes as code; ``data``: said to be no RISC-V instructions."""
+    """An image with only these bytes as code; ``data``: marked as no RISC-V instructions."""
     base = 0x8000_0000
     body = (0x13).to_bytes(4, "little") + code
     ranges = ((base + 4, base + len(body)),) if data else ()

@@ -42,7 +42,7 @@ def _parsed(text: str) -> ModuleOp:
 def context(
     constants: Mapping[str, Array] | None = None, patterns: str = "default", search: str = "off"
 ) -> Context:
-    """A compilation for four tiles, in FP16, where nothing is cold."""
+    """A compilation for four tiles, in FP16, without cold costs."""
     machine = warm(load_machine(None))
     made = context_of(Graph("g", 20, (), (), {}, (), {}), "fp16", 4, machine, patterns, search)
     made.constants = dict(constants or {})

@@ -13,7 +13,7 @@ from tx8isa.machine.description import TX81
 Table = dict[str, Any]
 
 COLD = (("issue", "kind"), ("core", "line"))
-"""The coefficients of what a tile does for the first time, as tables of ``timing`` and names."""
+"""The coefficients of cold costs, as tables of ``timing`` and names."""
 
 _PACKAGED = msgspec.json.encode(tomllib.loads(TX81.read_text()))
 
@@ -24,7 +24,7 @@ def packaged_table() -> Table:
 
 
 def warm_machine(folder: Path) -> str:
-    """A description of a TX81 that finds nothing cold, so that commands follow each other closely."""
+    """A description of a TX81 without cold costs, so that commands follow each other closely."""
     table = packaged_table()
     for place, name in COLD:
         table["timing"][place][name] |= {"value": 0, "least": 0, "most": 0}

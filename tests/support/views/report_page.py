@@ -1,4 +1,4 @@
-"""What the page of a run has for its script."""
+"""The data in the page of a run for its script."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def embedded(page: str) -> tuple[dict, dict[str, np.ndarray]]:
-    """What the page's script finds: the JSON part and the arrays."""
+    """Return the data of the page's script: the JSON part and the arrays."""
     (text,) = re.findall(r'<script id="data" type="application/octet-stream">(.*?)</script>', page)
     data = gzip.decompress(base64.b64decode(text))
     length = int.from_bytes(data[:4], "little")

@@ -1,4 +1,4 @@
-"""Tiles as far as the page of a run looks at them, for slices of no real run."""
+"""Minimal tiles for the page of a run, for made-up slices."""
 
 from __future__ import annotations
 

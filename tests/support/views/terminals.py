@@ -1,4 +1,4 @@
-"""A terminal and a clock for tests of what is shown while something runs."""
+"""A terminal and a clock for tests of progress lines."""
 
 from __future__ import annotations
 

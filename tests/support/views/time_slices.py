@@ -1,9 +1,9 @@
-"""Random slices as a simulation of time tells them: consistent, though of no real program.
+"""Random slices in the form of a simulation: consistent, though of no real program.
 
-What consistent means: on one tile and track nothing overlaps but the targets of one copy; an engine takes
-the instructions of a worker in program order; an instruction starts when it has been issued, its engine is
-free and its blocker has ended, and ``blocked`` says how long the blocker held it; the core waits for
-something that ends when the wait ends; all tiles leave a barrier together.
+Consistent slices obey these rules. On one tile and track nothing overlaps except the targets of one copy. An
+engine takes the instructions of a worker in program order. An instruction starts when it has been issued, its
+engine is free and its blocker has ended; ``blocked`` is the time for which the blocker delayed it. The core
+waits for something that ends when the wait ends. All tiles leave a barrier together.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Static:
 
 @dataclass
 class _Tile:
-    """Where one tile has come to; times are ticks."""
+    """The progress of one tile; times are ticks."""
 
     number: int
     clock: int = 0
@@ -239,7 +239,7 @@ def _ranges(case: Case) -> tuple[list[list[int]], tuple[int, int, int, int]]:
 
 
 def repeated(batches: Sequence[Batch], times: int) -> Iterator[Batch]:
-    """The batches again and again, later and with higher numbers: many slices, made quickly."""
+    """Repeat the batches later and with higher numbers, to make many slices quickly."""
     period = max(int(batch.slices["ended"].max()) for batch in batches) + TICKS
     numbers = max(int(batch.slices["number"].max()) for batch in batches) + 1
     for turn in range(times):

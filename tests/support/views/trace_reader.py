@@ -1,4 +1,4 @@
-"""A trace file read back, and what any viewer of Chrome's trace event format may take for granted.
+"""Reads a trace file back and checks the rules that viewers of Chrome's trace event format rely on.
 
 The schema is written from the public description of the format ("Trace Event Format", the JSON object form):
 complete events, flow events, counters and metadata, the only phases that are used here.
@@ -129,7 +129,7 @@ class Read:
         return [(begins[number], ends[number]) for number in begins]
 
     def loose_arrows(self) -> list[tuple[Event, Event]]:
-        """Arrows that go back in time or have an end that lies in no slice."""
+        """Arrows that go back in time or have an end outside of all slices."""
         threads = self.threads
 
         def bound(event: Event) -> bool:

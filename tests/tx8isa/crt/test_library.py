@@ -96,7 +96,7 @@ def test_a_condition_that_does_not_hold_ends_the_program(tmp_path: Path) -> None
 
 @needs_gcc
 def test_an_unknown_table_is_a_fault(tmp_path: Path) -> None:
-    """Streams have no table: what calls through its pointer stops there."""
+    """Streams have no table: a call through its pointer faults."""
     body = f"{ALONE} void (**table)(void) = g_intrinsic()->stream_pointer; table[0]();"
     with pytest.raises(Fault, match=r"^tile 0 "):
         run_with(built(program(body), tmp_path), {}, {})

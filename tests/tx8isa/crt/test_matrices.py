@@ -34,7 +34,7 @@ def call(steps: Steps, inputs: Sequence[tuple[int, bytes]], expected: bytes) -> 
 
 
 def product(fmt: str, out: str, m: int, k: int, n: int, lb: int = 1, rb: int = 1) -> Steps:
-    """What every product sets, but for its flags."""
+    """The settings of every product, except its flags."""
     return [
         ("TsmGemm.AddInput", [SRC0, SRC1, f"Fmt_{fmt}"]),
         ("TsmGemm.ConfigMKN", [m, k, n]),
@@ -44,7 +44,7 @@ def product(fmt: str, out: str, m: int, k: int, n: int, lb: int = 1, rb: int = 1
 
 
 def products() -> Iterator[Call]:
-    """All flags of transposition; partial sums; batches of which one side is repeated."""
+    """All flags of transposition; partial sums; batches with one repeated side."""
     m, k, n = 5, 70, 66
     for place, (fmt, out) in enumerate(FORMATS):
         left, right = place // 2 % 2, place % 2
@@ -123,7 +123,7 @@ def convolved(x: Array, w: Array, dilation: tuple[int, int] = DILATION) -> Array
 
 
 def convolution(table: str, fmt: str, x: Array, weights: tuple[int, ...], result: Array, out: str) -> Steps:
-    """What every convolution sets."""
+    """The settings of every convolution."""
     return [
         (f"{table}.AddInput", [SRC0, lanes(*x.shape), f"Fmt_{fmt}"]),
         (f"{table}.AddWeight", [SRC1, lanes(*weights), f"Fmt_{fmt}"]),

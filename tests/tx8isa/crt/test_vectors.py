@@ -97,7 +97,7 @@ def lengths(form: str) -> tuple[int, int]:
 
 
 def arguments(form: str, fmt: str, b: Array, rest: list[str]) -> list[object]:
-    """Those after the packet; ``rest``: what follows the lengths."""
+    """The arguments after the packet; ``rest``: the ones after the lengths."""
     other = pattern(fmt, b[0]) if form == "VS" else SRC1
     count: list[object] = {"VuVLoop": [GROUPS], "VuV": [N, UNIT]}.get(form, [N])
     return [SRC0, other, "@", *count, *rest]
@@ -175,7 +175,7 @@ def bit_logic() -> Iterator[Call]:
 
     given = [(SRC0, packed(a)), (SRC1, packed(b))]
     yield Call("TsmLogic.BoolNotV", [SRC0, "@", n], given[:1], packed(~a[:n]), bits=n)
-    # A unit of 37 bits takes five bytes, and behind the last whole one the second operand is 0 (board).
+    # A unit of 37 bits takes five bytes, and after the last whole one the second operand is 0 (board).
     whole = n // 40 * 40
     repeated = np.concatenate([np.resize(b[:40], whole), np.zeros(n - whole, bool)])
     looped = np.concatenate([np.tile(unit, 2) for unit in b[:192].reshape(3, 64)])

@@ -19,7 +19,7 @@ as_written_and_compiled = pytest.mark.parametrize("machine", [False, True], ids=
 
 
 def test_the_manual_has_every_integer_body() -> None:
-    """Those of floats have other oracles; what is left has no body."""
+    """Bodies of float instructions have other oracles; the remaining instructions have no body."""
     kinds = ("alu", "divide", "upper", "load", "store", "branch", "jal", "jalr", "csr")
     of_integers = {r.mnemonic for r in scalar_instructions() if r.kind in kinds}
     specified = {*ARITHMETIC, *IMMEDIATE, *CONDITIONS, *DIVISIONS, *JUMPS, *LOADS, *STORES, *CSR}

@@ -44,7 +44,7 @@ def test_words_and_operands_are_the_manuals(record: Scalar) -> None:
 
 
 def test_no_word_is_two_instructions() -> None:
-    """Words with the mark of an engine instruction are none of the scalar ones."""
+    """Words with the mark of an engine instruction are no scalar instructions."""
     prove_exclusive(
         FULL,
         ("an engine instruction", lambda word: word & MARK == MARK),

@@ -17,7 +17,7 @@ from compiler.tools import run
 from stablehlo_cases import FOLDER, NETWORKS, fed, network_arrays
 
 LOOSE = {"mixture": 2e-3}
-"""JAX rounds each operation of a network in bfloat16; here what stays in the chip is not rounded."""
+"""JAX rounds each operation of a network in bfloat16; here values that stay in the chip are not rounded."""
 
 
 def test_twelve_networks_are_there() -> None:

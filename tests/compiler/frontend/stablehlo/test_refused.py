@@ -1,4 +1,4 @@
-"""What is refused of StableHLO: one line that says what, where, and what is supported."""
+"""Refusals of StableHLO: one line that says what, where, and what is supported."""
 
 from __future__ import annotations
 

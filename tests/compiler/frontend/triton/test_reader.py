@@ -1,4 +1,4 @@
-"""Reading TTIR: what the texts of Triton say, and what is not TTIR."""
+"""Reading TTIR: the texts of Triton, and texts that are not TTIR."""
 
 from __future__ import annotations
 

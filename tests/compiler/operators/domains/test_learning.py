@@ -1,4 +1,4 @@
-"""The operators of ai.onnx.ml on the emulated chip, against onnxruntime; and those that are refused."""
+"""The operators of ai.onnx.ml on the emulated chip, against onnxruntime, and refused ones."""
 
 from __future__ import annotations
 

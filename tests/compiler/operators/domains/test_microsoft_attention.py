@@ -58,7 +58,7 @@ def test_attention_with_masks(causal: int, mask: str, tmp_path: Path) -> None:
 
 
 def test_a_row_that_sees_nothing(tmp_path: Path) -> None:
-    """What is added to hidden scores is finite, so that all keys count alike; of 10000 the digits suffer."""
+    """Hidden scores get a finite addend, so that all keys count alike; with 10000 scores lose digits."""
     mask = np.array([[0] * ROWS, [1] * ROWS], np.int32)
     assert_close(projected(mask), tmp_path, 1e-3)
     made = projected(mask)

@@ -20,7 +20,7 @@ Given = dict[str, Array | None]
 def rows_of(
     batch: int, rows: int, last: list[int], total: int, cache: int = 0, known: bool = False, **more: Any
 ) -> MicrosoftCall:
-    """Rows behind a cache of ``cache`` rows; ``last``: the place of the last row of each sequence."""
+    """Rows after a cache of ``cache`` rows; ``last``: the place of the last row of each sequence."""
     given: Given = {
         "q": floats(batch, rows, HEADS * SIZE),
         "k": floats(batch, rows, GROUPS * SIZE),

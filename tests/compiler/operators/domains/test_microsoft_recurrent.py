@@ -1,4 +1,4 @@
-"""DynamicQuantizeLSTM against onnxruntime on one thread: what it means, and what the emulated chip computes.
+"""DynamicQuantizeLSTM against onnxruntime on one thread: its reference, and the emulated chip.
 
 Integers must be those of onnxruntime: one that is a step away moves a result by more than 1e-4, all else is
 rounding to binary32 and the errors of onnxruntime's sigmoid and tanh. Such a step is right only where a state

@@ -49,7 +49,7 @@ def image(tmp_path: Path) -> Path:
 
 
 def without(program: Program, what: str) -> Program:
-    """A program without its first line that has a text."""
+    """Remove the first line of a program that has a text."""
     numbered = enumerate(program.text.splitlines(), 1)
     return Mutant("left out", next(at for at, line in numbered if what in line), "").of(program)
 

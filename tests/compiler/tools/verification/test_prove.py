@@ -268,7 +268,7 @@ def proof_of(mutant: Mutant, program: Program) -> Proof:
 
 
 def outcome(mutant: Mutant, program: Program) -> str:
-    """Who finds a mistake: the assembler, a fault, the proof, the sanitizer; or nobody."""
+    """Return what finds a mistake: the assembler, a fault, the proof, the sanitizer, or nothing."""
     try:
         found = proof_of(mutant, program)
     except GraphError:
@@ -300,7 +300,7 @@ def changes_nothing(mutant: Mutant, program: Program) -> bool:
 
 
 def same_results(first: Program, second: Program) -> bool:
-    """Whether two programs give the same bytes for two draws of inputs."""
+    """Return True if two programs give the same bytes for two draws of inputs."""
     for seed in (1, 2):
         inputs = random_inputs(first.graph, {}, seed)
         left, right = (execute(each, inputs)[0] for each in (first, second))

@@ -1,4 +1,4 @@
-"""What a proof says of a wrong sum: which terms it lacks, has twice, or has with another factor."""
+"""A proof's report of a wrong sum: terms that are missing, doubled, or have another factor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIELD = PrimeField(1, exponentials=False)
 
 
 def product(*after: tuple[str, list[str], list[str], dict[str, int]]) -> Graph:
-    """A product of 24 terms, a bias, and what comes after ``a``."""
+    """A product of 24 terms, a bias, and the operators after ``a``."""
     nodes = [("MatMul", ["x", "w"], ["m"], {}), ("Add", ["m", "b"], ["a"], {}), *after]
     return graph(nodes, {"x": (40, 24)}, {"w": draw(24, 16), "b": draw(16)}, nodes[-1][2])
 
@@ -114,7 +114,7 @@ def test_what_is_in_place_of_an_element_is_named(
 
 @pytest.mark.long
 def test_another_seed_names_the_same_terms() -> None:
-    """What is named is no coincidence of elements."""
+    """The named terms are not a coincidence of elements."""
     program, named = compile_graph(product(), "fp16"), 0
     for mutant in drawn(program, 14, seed=4):
         try:
@@ -156,7 +156,7 @@ CASES: list[tuple[str, list[tuple[int, ...]], dict[str, object]]] = [
 def test_an_element_is_the_sum_of_its_terms(
     op: str, shapes: list[tuple[int, ...]], attrs: dict[str, object]
 ) -> None:
-    """Beside the definition of the operator: all terms add up to it, and some to what they are alone."""
+    """Against the operator's definition: all terms add up to the element, and some to their own sum."""
     made = one(op, shapes, **attrs)
     wanted = FieldGraph(made, Format.FP32, FIELD, lambda *_: pytest.fail("it has a definition"))
     values = wanted.run({each.name: FIELD.random(each.name, each.shape) for each in made.inputs})

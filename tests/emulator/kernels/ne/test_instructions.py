@@ -1,4 +1,4 @@
-"""ne.gemm and ne.conv as instructions: where their operands come from."""
+"""ne.gemm and ne.conv as instructions: the sources of their operands."""
 
 from __future__ import annotations
 

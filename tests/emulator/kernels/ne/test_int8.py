@@ -1,4 +1,4 @@
-"""INT8 in the matrix engine: sums and chain against exact integers, both ways of multiplying."""
+"""INT8 in the matrix engine: sums and chain against exact integers, in both implementations."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def wrapped(total: np.ndarray) -> np.ndarray:
 
 
 class Gemm:
-    """An ne.gemm on random matrices, and what the formulas make of them."""
+    """An ne.gemm on random matrices, and the result of the formulas."""
 
     def __init__(
         self,

@@ -60,7 +60,7 @@ def test_products(shape, ka):
 @pytest.mark.parametrize("make", [make_multiply_wide, make_multiply_narrow], ids=["4", "6"])
 @pytest.mark.parametrize("rows", [1, 3, 13, 17])
 def test_both_sizes_of_products_give_the_same_bits(make, width, rows):
-    """Sums in the group, and elsewhere: there a product with surplus rows leaves what follows alone."""
+    """Sums in the group, and in the result, where a product with surplus rows must not write after it."""
     lda, k, multiply = 20, 11, make(PRODUCTS)
     rng = np.random.default_rng(1)
     a, b = (rng.standard_normal(n).astype(np.float32) for n in (rows * lda, k * width))
@@ -126,7 +126,7 @@ WIDENED = {
     "fp16": (transpose_16x16_fp16, np.float16, 0x0200),
     "bf16": (transpose_16x16_bf16, ml_dtypes.bfloat16, 0x0040),
 }
-"""Transpositions to binary32; the dtype of what they read, and the bit that makes a NaN a quiet one."""
+"""Transpositions to binary32; the dtype of their source, and the bit that makes a NaN quiet."""
 
 
 @pytest.mark.parametrize("name", WIDENED)

@@ -12,7 +12,7 @@ from tx8isa.numbers.prime_field import PrimeField
 
 FIELD = PrimeField(1, exponentials=False)
 FIRST, RESULT = 0x200000, 0x200100
-"""Offsets in DDR of eight elements, and of what a program stores."""
+"""Offsets in DDR of eight elements, and of a program's stores."""
 TWO = "li t1, 0x40000000\n"
 """The bits of 2.0 in FP32."""
 

@@ -1,4 +1,4 @@
-"""What instructions mean in the field, against what they do with small integers, which every format has.
+"""The meanings of instructions in the field, against their results for small integers.
 
 With the order of numbers in place of the keyed one, maxima and relations are those of the numbers.
 """
@@ -58,7 +58,7 @@ FIELD = Numbers(1, exponentials=False)
 
 
 def not_followed(record: Instruction) -> bool:
-    """Whether a record has no meaning in the field."""
+    """Return True if a record has no meaning in the field."""
     meaning = record.meaning
     packed = isinstance(meaning, Relation) and meaning.packed
     indexed = isinstance(meaning, Pool) and meaning.indexed
@@ -79,7 +79,7 @@ def records() -> list[tuple[Instruction, Format | None]]:
 
 
 def operand_format(case: Case, operand: Operand) -> Format:
-    """The format of what is at an address."""
+    """Return the format of the data at an address."""
     assert operand.extent is not None
     first = operand.extent.arguments[0]
     if isinstance(first, str) and first.startswith("@"):
@@ -200,7 +200,7 @@ def test_a_function_without_algebra_is_hashed_by_its_name() -> None:
 
 
 def test_literals_alone_stay_literals() -> None:
-    """The bytes of the run say what they are, with the rounding of the run."""
+    """Their values are the bytes of the run, with the rounding of the run."""
     record = next(each for each in instructions() if each.mnemonic == "ct.add.vv")
     spm = FieldMemory(np.zeros(4096, np.uint8), FIELD)
     spm.write(np.arange(8) * 2 + 512, 2, FIELD.random("before", (8,)))
@@ -224,7 +224,7 @@ def test_blocks_take_their_elements_along(places: list[int], size: int) -> None:
 
 
 def test_pieces_of_numbers_are_no_numbers() -> None:
-    """Half of one, one of two halves, and one of which a byte is missing: none is what was written."""
+    """Half of a number, a number of two halves, and one without a byte: none equals a written number."""
     spm, x = FieldMemory(np.zeros(4096, np.uint8), FIELD), FIELD.random("x", (4,))
     wide, narrow = np.arange(4) * 4, 256 + np.arange(4) * 2
     spm.write(wide, 4, x)

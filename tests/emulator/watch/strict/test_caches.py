@@ -1,4 +1,4 @@
-"""Maintenance of the core's data cache: where it lacks, and where it is not needed.
+"""Maintenance of the core's data cache: missing and unnecessary.
 
 Random programs of several tiles are judged by ``Caches``, which follows them step by step: it knows of no
 clocks, and the sanitizer of no sets.
@@ -26,7 +26,7 @@ FILL = "td.memset.fp32 dst=0x1000, value=1.0, n=64\n ncc.wait\n"
 
 
 def found(text: str) -> list[tuple[int, int]]:
-    """(first, last byte from ``DDR`` on) of what a program of one tile has; no other kind of hazard."""
+    """(first, last byte from ``DDR`` on) of a one-tile program's hazards, all of one kind."""
     system = build(f"_start: {FILL}{BASE}{text}\n ebreak", strict=True)
     assert system.sanitizer is not None
     system.sanitizer.loaded(DDR - W.ddr_engine, 1024)
@@ -56,7 +56,7 @@ def found(text: str) -> list[tuple[int, int]]:
         # lines of 64 bytes
         (f"sw t0, 0(s0)\n addi s2, s0, 63\n th.dcache.cva s2\n fence\n {LOAD}", []),
         (f"sw t0, 0(s0)\n addi s2, s0, 64\n th.dcache.cva s2\n fence\n {LOAD}", [(0, 3)]),
-        (f"sw t0, 4(s0)\n {LOAD}", []),  # nobody reads what was stored
+        (f"sw t0, 4(s0)\n {LOAD}", []),  # nothing reads the stored bytes
         (
             "sd t0, 60(s0)\n th.dcache.cva s0\n fence\n "
             + f"rdma.fp32 dst=0, src={DDR + 60}, n=1\n rdma.fp32 dst=0x100, src={DDR + 64}, n=1",
@@ -154,7 +154,7 @@ def line_of(word: int) -> int:
 
 
 class Caches:
-    """What each tile's cache may hold back, and what it may have as it was before."""
+    """The stores that each tile's cache may hold back, and its outdated bytes."""
 
     def __init__(self) -> None:
         lines = range(line_of(WORDS) + 1)
@@ -163,7 +163,7 @@ class Caches:
         self.stale: list[set[int]] = [set() for _ in range(TILES)]
 
     def step(self, tile: int, what: str, word: int) -> bool:
-        """Follow an instruction of a tile; whether something is wrong with it."""
+        """Follow an instruction of a tile; return True if it is a hazard."""
         others = [other for other in range(TILES) if other != tile]
         line = line_of(word)
         if what in ("read", "load past"):

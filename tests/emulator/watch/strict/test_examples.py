@@ -73,7 +73,7 @@ def test_example_graphs(name: str) -> None:
 
 @pytest.mark.parametrize("op", ["Softmax", "LayerNormalization"])
 def test_rows_in_segments(op: str) -> None:
-    """Unused lanes lie behind results here, and go through every step without being missed."""
+    """Unused lanes follow results here, and pass through every step without a hazard."""
     constants = {"s": draw(3001), "b": draw(3001)} if op == "LayerNormalization" else None
     inputs = {"a": draw(3, 3001)}
     assert graph_hazards(one(op, [(3, 3001)], constants), "fp16", inputs, small_machine()) == []

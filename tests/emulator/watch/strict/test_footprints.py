@@ -20,7 +20,7 @@ every_kernel = pytest.mark.parametrize("record", KERNELS, ids=lambda r: r.mnemon
 
 
 def touched(case: Case, role: str) -> dict[str, np.ndarray]:
-    """By memory: which bytes the operands of a role touch."""
+    """Return, by memory, the bytes that the operands of a role touch."""
     found = {"spm": np.zeros(SPM_BYTES, bool), "ddr": np.zeros(DDR_BYTES, bool)}
     for operand in case.addresses(role):
         first = case.named[operand.name]
@@ -66,7 +66,7 @@ def test_nothing_outside_is_written_or_has_influence(record: Instruction) -> Non
 def test_everything_inside_is_written(record: Instruction) -> None:
     """By instructions that write all of their results: two runs on different results leave the same bytes."""
     if record.mnemonic in ("ct.maskmove", "ct.maskgather.bv"):
-        return  # they keep what the mask says
+        return  # they keep masked elements
     for case in cases(record):
         written = touched(case, "write")
         one, other = Bench(case, 1), Bench(case, 1)
@@ -74,7 +74,7 @@ def test_everything_inside_is_written(record: Instruction) -> None:
         fresh = written["spm"] & ~read["spm"]
         for operand in case.addresses("write"):
             if operand.extent is not None and operand.extent.length is packed_bits:
-                fresh[case.named[operand.name] + case.length(operand) - 1] = False  # keeps the bits behind n
+                fresh[case.named[operand.name] + case.length(operand) - 1] = False  # keeps the bits after n
         other.spm[fresh] ^= 0xFF
         if isinstance(record.meaning, Gather):
             at, size = case.named["src1"], case.length(record.operand("src1"))

@@ -1,4 +1,4 @@
-"""Each kind of hazard: a program that has it, one that must not be accused of it, and what is said."""
+"""Each kind of hazard: a program that has it, one that must not be accused of it, and the message."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_outputs_are_those_of_an_ordinary_run(tmp_path: Path) -> None:
 
 
 def hazards(text: str, **options: bool) -> list[tuple[str, int, int, int]]:
-    """(kind, first byte, last byte, count) of what a program that ends in ebreak has; it runs on tile 0."""
+    """(kind, first byte, last byte, count) of a program's hazards; it runs on tile 0 and ends in ebreak."""
     system = build(f"_start: {text}\n ebreak", strict=True, **options)
     with pytest.raises(Fault, match="ebreak"):
         system.run()
@@ -119,7 +119,7 @@ BASE = f"li s0, {ONE.windows.spm_weak}\n"
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        # never written: exactly the bytes that nobody wrote, once for a pair, however often it is met
+        # never written: exactly the unwritten bytes, once for a pair, however often it occurs
         ("wdma.fp32 dst=0x280200000, src=0x100, n=2", [("uninitialised", 0x100, 0x107, 1)]),
         (FILL + "wdma.fp32 dst=0x280200000, src=0xf8, n=4", [("uninitialised", 0x100, 0x107, 1)]),
         (
@@ -164,7 +164,7 @@ BASE = f"li s0, {ONE.windows.spm_weak}\n"
             "ct.abs.v.fp32 dst=0x800, src0=0, n=8\n",
             [],
         ),
-        # spans: only CT and NE have them, and only what was there before counts
+        # spans: only CT and NE have them, and only earlier data count
         (
             FILL + "ct.abs.v.fp32 dst=0, src0=0, n=2\n wdma.fp32 dst=0x280200000, src=8, n=1",
             [("span", 8, 11, 1)],
@@ -183,7 +183,7 @@ def test_bytes_of_a_hazard(text: str, expected: list[tuple[str, int, int, int]])
 
 
 def test_translated_loops_are_checked_too() -> None:
-    """A loop that runs long enough to be translated, and meets one byte that nobody wrote at its end."""
+    """A loop that runs long enough to be translated, and reads one unwritten byte at its end."""
     text = f"""{BASE} li t1, 2000000
 1:      sd   t1, 0(s0)
         ld   t2, 0(s0)

@@ -14,7 +14,7 @@ from triton_launches import Array
 from triton_texts import element_of, kind, loaded, outcome, reduction, result, results, strided
 
 FLOATS: dict[type, float] = {np.float32: 2.0**-20, np.float16: 2.0**-10, ml_dtypes.bfloat16: 2.0**-7}
-"""Types with what a sum may be off, of the sum of all magnitudes."""
+"""Types with the tolerance of a sum, relative to the sum of all magnitudes."""
 INTEGERS = (np.int8, np.int16, np.int32, np.int64)
 OF_FLOATS = {"addf": np.sum, "maxnumf": np.max, "minnumf": np.min, "mulf": np.prod}
 OF_INTEGERS: dict[str, Any] = {

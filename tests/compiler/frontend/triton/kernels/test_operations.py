@@ -25,7 +25,7 @@ ARRAYS = ("x: !tt.ptr<f32>", "out: !tt.ptr<f32>")
 
 
 def mapped(lines: str, x: np.ndarray, *parameters: str, **numbers: float) -> np.ndarray:
-    """What ``lines``, which compute ``%r`` of the 64 numbers ``%v``, give."""
+    """Run ``lines``, which compute ``%r`` of the 64 numbers ``%v``, and return the result."""
     out = poison("fp32", 64)
     return launched(f"{LOADED}{lines}{STORED}", (*ARRAYS, *parameters), x=x, out=out, **numbers)["out"]
 

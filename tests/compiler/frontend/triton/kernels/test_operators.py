@@ -35,7 +35,7 @@ def test_an_operator_gives_what_numpy_gives(name: str, fmt: str) -> None:
 
 
 def test_every_text_has_a_case() -> None:
-    """But for those that only print, or take lists of addresses, which have tests of their own."""
+    """Except texts that only print, or take lists of addresses, which have their own tests."""
     others = ("messages_", "product_list")
     texts = {path.stem for path in OPERATORS.glob("*.ttir") if not path.stem.startswith(others)}
     assert {case(name, fmt).text for name, fmt in CASES} == texts
@@ -45,7 +45,7 @@ LARGE = ROOT / "examples/triton/large"
 
 
 def test_a_large_product_has_masks_at_its_ends() -> None:
-    """Blocks of 256 x 1024 x 256, of which one more than fits each size."""
+    """Blocks of 256 x 1024 x 256, one more along each axis than fits its size."""
     m, n, k = 300, 1100, 270
     a, b = draw("fp16", m, k, seed=1), draw("fp16", k, n, seed=2)
     arguments = {"a": a, "b": b, "c": poison("fp16", m, n), "m": m, "n": n, "k": k}

@@ -1,4 +1,4 @@
-"""Results of products in planes of 64 columns: what works on them there, and what takes them out."""
+"""Results of products in planes of 64 columns: operations on them there, and operations that unpack them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kernels, launches and the command line are refused for, in one line that says where."""
+"""Refusals of kernels, launches and command lines, in one line that says where."""
 
 from __future__ import annotations
 

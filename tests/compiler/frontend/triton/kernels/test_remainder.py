@@ -27,7 +27,7 @@ def _remainders(x: Array, y: Array) -> Array:
 
 
 def _same(got: Array, want: Array) -> bool:
-    """Whether all numbers are equal, zeros with their signs, and NaN where the other is NaN."""
+    """Return True if all numbers are equal, zeros with their signs, and NaN where the other is NaN."""
     a, b = got.astype(np.float64), want.astype(np.float64)
     return bool((((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))).all())
 

@@ -26,7 +26,7 @@ def _at(name: str, element: str) -> str:
 
 
 def _kernel(lines: str, out: Array, element: str = "f32", **inputs: Array) -> Array:
-    """What ``lines`` give for ``%r``, from 64 elements ``%a``, ``%b``, ... of the inputs."""
+    """Run ``lines``, which compute ``%r`` from 64 elements ``%a``, ``%b``, ... of the inputs."""
     text, elements = RANGE, {"float32": "f32", "float16": "f16", "int32": "i32"}
     for name, array in inputs.items():
         kind = elements[array.dtype.name]
@@ -73,7 +73,7 @@ def test_numbers_without_their_sign() -> None:
 
 
 def test_quotients_of_formulas_are_rounded_up() -> None:
-    """Stores 100 / 7, rounded up, in front of what a position of another type is."""
+    """Stores 100 / 7, rounded up, before a position of another type."""
     lines = (
         "    %hundred = arith.constant 100 : i32\n    %seven = arith.constant 7 : i32\n"
         "    %q = arith.ceildivsi %hundred, %seven : i32\n"
