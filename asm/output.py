@@ -68,7 +68,7 @@ def code_sections(sections: Iterable[Section], name: str) -> list[Section]:
 
 
 def _shapes(assembly: Assembly) -> Shapes | None:
-    """The sizes that a run decides; None without any."""
+    """Return the declarations of dynamic sizes; None without any."""
     at = assembly.shape_block
     if at is None:
         return None

@@ -179,22 +179,22 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class TensorSharding:
-    """How an operand or result of a node is dealt to devices, as a model says it."""
+    """The sharding of an operand or result of a node over devices, as written in a model."""
 
     tensor: str
     shards: tuple[int, ...]
-    """By axis: into how many parts it is cut."""
+    """The number of shards along each axis."""
     devices: tuple[tuple[int, ...], ...]
-    """By part, the last axis counting fastest: the devices that have it."""
+    """The devices that have each shard, the last axis counting fastest."""
     problem: str = ""
-    """Why no program can divide the tensor so; empty where the compiler may try."""
+    """The reason why this sharding is unsupported; empty if the compiler may try."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSharding:
-    """How a model divides a node among devices. ``stage``: its stage of a pipeline, None without one.
+    """The sharding of a node over devices. ``stage``: its stage of a pipeline, None without one.
 
-    ``parts`` are the nodes of the graph that stand for it, ``text`` is what messages call it.
+    ``parts`` are the nodes of the graph that replace it, ``text`` is its name in messages.
     """
 
     text: str

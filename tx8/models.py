@@ -27,7 +27,7 @@ Shapes = Mapping[str, Sequence[int]]
 Constants = Mapping[str, Any]
 
 _BOUND = {"dims": "dimensions", "constants": "inputs", "bounds": "loops"}
-"""What each argument of ``compile`` binds, as messages name it."""
+"""The bound thing for each argument of ``compile``, as messages name it."""
 
 
 def opened(model: Any, examples: Sequence[Any] = ()) -> Any:

@@ -168,7 +168,7 @@ class Image:
     instructions: engine instructions and constants; ascending. ``lines`` maps the address of an
     instruction to (file, line), ``nodes`` to the name of the graph node it was made for. ``live`` says what
     the scratchpad holds, by ``begin``. ``compressed`` says that instructions stand on any multiple of 2
-    bytes, not of 4. ``shapes``: the sizes that a run decides. In an image that was read, symbols,
+    bytes, not of 4. ``shapes``: the dynamic sizes. In an image that was read, symbols,
     data_ranges, lines, nodes and live are decoded when they are first asked for.
     """
 

@@ -52,7 +52,7 @@ class Program:
     again: Callable[..., Program] | None = field(default=None, compare=False)
     """Compiles the graph once more by the decisions of this program; ``twin`` as in ``compile_graph``."""
     ranges: RangedSource | None = field(default=None, compare=False)
-    """The ranges of sizes that a run decides, with what reads the graph at others; None for one size."""
+    """The ranges of dynamic sizes, and the reader of the graph at other sizes; None for one size."""
 
     def __repr__(self) -> str:
         size = f"{len(self.text.splitlines()):,} lines, {len(self.constants):,} bytes of constants"

@@ -56,7 +56,7 @@ def run_reference(
 
 
 def quantises(graph: Graph) -> bool:
-    """Whether a graph has operators that compute integers of floats."""
+    """Return True if a graph has operators that compute integers from floats."""
     return any(OPERATORS[node.op].quantised for node in graph.nodes)
 
 

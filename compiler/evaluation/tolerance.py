@@ -14,8 +14,8 @@ import numpy as np
 from compiler.graph import Array, GraphError
 
 Kind = Literal["operator", "movement", "quantising", "near", "quantised", "model"]
-"""What computed the output: one operator, one that only moves values, one that quantises, a model whose
-integers may be a step away, a quantised model in place of one of floats, or a model."""
+"""The kind of computation of an output: one operator, one that only moves values, one that quantises, a model
+whose integers may be one step off, a quantised model in place of one of floats, or a model."""
 
 
 @dataclass(frozen=True)

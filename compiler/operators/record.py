@@ -202,7 +202,7 @@ class Intermediates:
 
 
 class Law(Flag):
-    """What holds for all operands, so that the operator may change places with other operations."""
+    """Laws that hold for all operands, by which an operator may be exchanged with other operations."""
 
     EXACT = auto()
     """Results are operands, known limits or negatives of these: rounding can come before or after it."""
@@ -219,10 +219,10 @@ NO_LAWS = Law(0)
 
 @dataclass(frozen=True)
 class Contraction:
-    """How an operator multiplies: results are sums of products of operands 0 and 1, plus operand 2 if given.
+    """An operator's product: results are sums of products of operands 0 and 1, plus operand 2 if given.
 
-    ``terms``: how many products a sum has. ``columns``: the axis of operand 1 that has the weights of each
-    column or channel of the results.
+    ``terms``: the number of products in a sum. ``columns``: the axis of operand 1 that has the weights of
+    each column or channel of the results.
     """
 
     terms: Callable[[Call], int]
@@ -231,10 +231,10 @@ class Contraction:
 
 @dataclass(frozen=True)
 class Normalization:
-    """How rows are normalized: to variance 1, then times operand 1, plus operand 2 if it is given.
+    """A normalization of rows: to variance 1, then times operand 1, plus operand 2 if it is given.
 
-    ``axes``: those of a row. ``centred``: the mean is subtracted before. The attribute ``epsilon`` is added
-    to the variance.
+    ``axes``: the axes of a row. ``centred``: the mean is subtracted before. The attribute ``epsilon`` is
+    added to the variance.
     """
 
     axes: Callable[[Call], tuple[int, ...]]
@@ -279,7 +279,7 @@ class Operator:
     rules: tuple[Rule, ...] = ()
     dtypes: Callable[[Call], tuple[str, ...]] | None = None  # of the outputs, where constraints do not say
     expansion: Expansion | None = None
-    ranged_expansion: Expansion | None = None  # where a run decides sizes
+    ranged_expansion: Expansion | None = None  # for dynamic sizes
     needs: Needs | None = None
     scratch: Callable[[Call], Intermediates] = lambda call: Intermediates()
     bodies: tuple[str, ...] = ()  # roles of the graphs that a node of control flow executes

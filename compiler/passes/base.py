@@ -166,7 +166,7 @@ class RangedContext(Context):
     """The compilation of a program that runs a range of sizes."""
 
     source: RangedSource
-    """The sizes that a run decides, and the graph at each."""
+    """The dynamic sizes, and the graph at each of their values."""
     ranged: RangedGraph | None = None
     """The extents and numbers of the graph that depend on these sizes; None before pass ``sizes``."""
     domain: Domain | None = None
@@ -178,7 +178,7 @@ class RangedContext(Context):
 
     @property
     def ranges(self) -> Ranges:
-        """The ranges of the sizes that a run decides."""
+        """The ranges of the dynamic sizes."""
         return self.source.ranges
 
 

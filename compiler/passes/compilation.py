@@ -67,7 +67,7 @@ def context_of(
 ) -> Context:
     """The context in which the passes start; the arguments are those of ``compiler.driver.compile_graph``.
 
-    ``ranges``: the sizes that a run decides. ``spread``: the graph is the part of one of several chips, with
+    ``ranges``: the dynamic sizes. ``spread``: the graph is the part of one of several chips, with
     the exchanges between them.
     """
     machine = machine if machine is not None else load_machine(None)

@@ -36,8 +36,8 @@ _DEEPEST = 4
 class Sums(Forms):
     """Chooses the forms of expressions by the contents of registers.
 
-    ``copies`` says whether all copies of buffers have one distance. Then the variables that choose between
-    two copies have that distance as value.
+    ``copies``: if all double buffers have equal distances between their two copies, the variables that choose
+    between copies have that distance as value.
     """
 
     def __init__(self, contents: RegisterContents, copies: Copies | None) -> None:

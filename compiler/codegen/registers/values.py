@@ -88,7 +88,7 @@ class Registers:
         self._free = list(free)
 
     def take(self) -> str:
-        """Allocate a free register, or one that does not exist if none is free."""
+        """Allocate a free register; if none is free, return an invented name and note the shortage."""
         if self._free:
             at = 0 if self.contents is None else self.contents.least_needed(self._free)
             return self._free.pop(at)

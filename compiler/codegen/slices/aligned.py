@@ -125,7 +125,7 @@ def slice_buffer(kernel: Kernel, name: str, fmt: Format, grid: Grid, channels: i
 
 @dataclass(frozen=True)
 class Place:
-    """Where a slice of a tensor [N, ..., C] begins: image, position in it, channel.
+    """The beginning of a slice of a tensor [N, ..., C]: image, position in it, channel.
 
     With a ``row_step`` of s the slice has every s-th row of the image. ``pitch``: positions of a row of the
     image, if the slice has a part of each row. A slice of a blocked tensor consists of whole planes, perhaps
@@ -383,7 +383,7 @@ def stored_elements(tensor: DdrTensor) -> int:
 
 
 def within_plane(channels: int, part: int) -> bool:
-    """Whether parts of ``part`` channels are slices of a blocked tensor (see ``Place``)."""
+    """Return True if parts of ``part`` channels are slices of a blocked tensor (see ``Place``)."""
     if part % BLOCK == 0:
         return True
     return channels % BLOCK == 0 and part in TAIL_WIDTHS

@@ -16,7 +16,7 @@ OFFSET = 128
 """The difference of an unsigned byte and the signed byte whose bits differ in the highest only."""
 
 _BITS = 8
-"""Bits of a byte, the unit that the instruction repeats: it leaves out what is less than a whole unit."""
+"""Bits of a byte, the unit that the instruction repeats; it ignores an incomplete unit."""
 
 
 def integers_to_fp32(kernel: Kernel, dst: Value, src: Value, n: Value, fmt: Format) -> None:

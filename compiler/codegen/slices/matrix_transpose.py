@@ -38,7 +38,7 @@ _PLANE_BYTES = block_channels(8)
 """Bytes of a line in a plane of INT8 elements, which all data here are for the matrix engine."""
 _FEWEST_ROWS = 8
 _MOST_TOGETHER = 8
-"""How many pieces may become one part of the lines of the target."""
+"""The most pieces that become one part of the lines of the target."""
 _RESERVED_BYTES = 16 * LINE_BYTES
 """Bytes kept free: the matrices of ones and zeros of short lines, and the ends of buffers."""
 _UNIT = Format.FP16
@@ -47,7 +47,7 @@ _UNIT = Format.FP16
 
 @dataclass(frozen=True)
 class Side:
-    """How matrices are stored in DDR: in lines of adjacent elements.
+    """The storage of matrices in DDR, in lines of adjacent elements.
 
     ``outer`` are the elements from one matrix to the next along each outer axis, ``step`` those from one line
     to the next. If ``planes`` is not 0, it is the number of lines, and each matrix is stored in planes of
@@ -188,7 +188,7 @@ class _SliceTransposer:
         return min(self.block, BLOCK) if self.target.planes else self.block
 
     def together(self, piece: _Piece, matrices: int, columns: int, width: int) -> tuple[int, int]:
-        """How many pieces become one part of the lines of a compact target, and the columns of a slice then.
+        """Return the pieces that become one part of a compact target's lines, and a slice's columns.
 
         One piece alone makes lines of 128 bytes; several are as many planes, which are reordered. Lines of
         the source get shorter, so the number is the one with the fewest runs of both.

@@ -84,7 +84,7 @@ class Geometry:
 
 
 def known_geometry(geometry: Geometry) -> Geometry:
-    """The geometry with known sizes: where a run decides sizes, the present ones of the range."""
+    """The geometry with known sizes; dynamic ones have their present values in the range."""
     return replace(
         geometry,
         height=here(geometry.height),

@@ -22,7 +22,7 @@ from tx8isa.numbers.limits import LARGEST_EXTENT
 from .team import Team, meet, tiles_from
 
 WAYS = ("dte", "ddr")
-"""How tiles exchange partial results."""
+"""The routes of partial results between tiles: by the DTE or through DDR."""
 COMBINE = {"sum": "add", "max": "max"}
 """The instruction of two operands for each way to fold."""
 

@@ -203,7 +203,7 @@ class CodeWriter:
 
     @contextmanager
     def aside(self, place: CodePlace, number: int) -> Iterator[Aside]:
-        """What is written inside is code for an earlier place; its first engine instruction is ``number``."""
+        """Write the code in the block for an earlier place; its first engine instruction is ``number``."""
         outside = self.out, self.registers, self.body, self.count, self.counted
         aside = Aside(place)
         self.out, self.registers, self.body = aside.out, aside.registers, aside.items

@@ -1,4 +1,4 @@
-"""Sizes that only a run decides: declared ranges, formulas of extents, and the integers ``Size``.
+"""Dynamic sizes: declared ranges, formulas of extents, and the integers ``Size``.
 
 Code is generated with integers of class ``Size`` in place of extents that depend on the run (``size.py``).
 """

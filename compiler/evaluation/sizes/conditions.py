@@ -28,9 +28,9 @@ class Domain:
     loads: dict[str, Any] = field(default_factory=dict)
     """The sizes that the text of the code loads, by their text."""
     complete: bool = False
-    """Whether the code has been generated."""
+    """True once the code has been generated."""
     estimated: bool = False
-    """Whether the complete code is being priced at ``anchor``; decisions are about that point alone."""
+    """True while the complete code is priced at ``anchor``; decisions then concern only that point."""
     known: dict[bytes, Any] = field(default_factory=dict)
     """The sizes so far by their values at all points."""
     first: Array = field(init=False)

@@ -86,7 +86,7 @@ class ExtentFormula:
 
 
 Factors = tuple[str | ExtentFormula, ...]
-"""What a product is made of."""
+"""The factors of a product."""
 
 
 def fitted(values: Sequence[int], points: Sequence[Point]) -> ExtentFormula | None:

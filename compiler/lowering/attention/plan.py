@@ -27,7 +27,7 @@ from tx8isa.numbers.layouts import LINE_BYTES, SMALLEST_TAIL, aligned_channels
 _MOST_QUERIES, _MOST_KEYS = 256, 512
 """Queries and keys of a block where no cut says otherwise."""
 _MOST_SIZED = BLOCK
-"""Queries of a block whose mask has a size that a run decides: the transposed mask is one plane."""
+"""Queries of a block whose mask has a dynamic size: the transposed mask is one plane."""
 _WORTH_SHARING = 1 << 23
 """Least elements, loaded by all tiles together, for which the search tries teams."""
 _MASKED = -1e4

@@ -26,7 +26,7 @@ Accumulator = tuple[Value, Format]
 
 @dataclass(frozen=True)
 class Tables:
-    """What a tile loads once: the identity that transposes results, and ones that add up weights."""
+    """Constants that a tile loads once: an identity that transposes results, and ones that add up weights."""
 
     identity: Value
     ones: Value

@@ -47,7 +47,7 @@ class BlockSlots:
     def load(self, number: Value, head: Value, begin: Value, rows: int) -> Aligned:
         """Load ``rows`` rows of a head from ``begin`` on as block ``number``; into its slot unless converted.
 
-        Where a run decides the number of queries, the block has zeros after the last one.
+        With a dynamic number of queries, the block has zeros after the last one.
         """
         kernel, tensor, matrix = self.kernel, self.plan.work.input(self.index), self.plan.operands[self.index]
         first, step, grid = first_of_row(matrix, head, begin), matrix.strides[-2], Grid(rows, 1, rows)

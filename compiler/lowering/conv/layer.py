@@ -186,7 +186,7 @@ class ConvLayer:
 
 
 def known_layer(layer: ConvLayer) -> ConvLayer:
-    """The layer with known sizes: where a run decides sizes, the present ones of the range."""
+    """The layer with known sizes; dynamic ones have their present values in the range."""
     return replace(
         layer,
         geometry=known_geometry(layer.geometry),

@@ -48,7 +48,7 @@ def groups_of(call: Call, constant: bool) -> Groups:
 
 @dataclass(frozen=True)
 class Volume:
-    """Names a volume of weights: a group, a block of a stretch of maps and one of input channels."""
+    """Names a volume of weights: a group, a block of maps, and a range of input channels."""
 
     group: Value
     block: Value

@@ -27,7 +27,7 @@ _BLOCK = 64
 
 @lowering("TrueCounts", types=EVERY_TYPE, on_core=always)
 def true_counts(kernel: Kernel, work: Work) -> None:
-    """All tiles count, each some blocks; one of them adds up."""
+    """Count true elements: every tile counts some blocks, then one tile adds the counts."""
     source, target, core = work.input(0), work.output, ScalarCode(kernel)
     blocks = target.size - 1
     with core.elements(blocks, GRAIN) as block:
@@ -115,7 +115,7 @@ def bounded(kernel: Kernel, work: Work) -> None:
 
 
 def _has_gaps(call: Call) -> bool:
-    """where an axis before the last one that data sizes has several elements"""
+    """where an axis before the last data-dependent one has several elements"""
     last = max(call.integers("axes") or (0,))
     return math.prod(call.shape(0)[:last]) != 1
 

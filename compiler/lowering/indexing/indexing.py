@@ -25,7 +25,7 @@ from .indexed_rows import FEWEST_ELEMENTS, IndexedRows, gather_rows, scatter_row
 
 
 def _rows_of(call: Call) -> IndexedRows:
-    """What Gather copies: a row for each index."""
+    """Return the rows that Gather copies, one for each index."""
     shape = call.shape(0)
     axis = axis_from_front(call.integer("axis"), len(shape))
     return IndexedRows(math.prod(call.shape(1)), math.prod(shape[axis + 1 :]), math.prod(shape[:axis]))

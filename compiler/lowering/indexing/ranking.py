@@ -2,8 +2,8 @@
 
 A row is in the scratchpad. An instruction returns the place of its largest element, and the core replaces
 that element by NaN, which is never found while there is a number. Before that, a NaN becomes the infinity
-that is found last, and zeros become equal. The core alone compares the elements of short
-rows, of other axes than the last, and of integers, and it finds the last one of equal elements.
+that ranks last, and zeros get equal signs. The core alone compares the elements of short rows, of other axes
+than the last, and of integers, and it finds the last one of equal elements.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 """Matrix products, with their epilogues.
 
-Large ones are a pipeline over chunks (``sweep``), small ones go block by block, tiles share long sums.
+Large products are a pipeline over chunks (``sweep``), small ones go block by block, and tiles share long
+sums.
 """

@@ -140,7 +140,7 @@ def multiply(kernel: Kernel, work: Work, product: Product) -> None:
 
 
 def _with_terms_in_rows(kernel: Kernel, product: Product) -> Product:
-    """The product with the terms of both operands in rows, for a number of rows that a run decides.
+    """The product with the terms of both operands in rows, for a dynamic number of rows.
 
     In lanes, each number of rows would end in another plane.
     """

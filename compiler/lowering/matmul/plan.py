@@ -108,7 +108,7 @@ class MatmulPlan:
     stay: str
     team_loads: str
     rows: EvenRows | None = None
-    """Blocks of at most ``m`` rows, if a run decides the number of rows."""
+    """Blocks of at most ``m`` rows, for a dynamic number of rows."""
 
     @property
     def left_team(self) -> int:
@@ -137,13 +137,13 @@ class MatmulPlan:
         return problem.n // BLOCK // (self.n // BLOCK * self.grid[2])
 
     def columns(self, problem: MatmulProblem) -> int:
-        """Columns that the plan distributes; fewer than a block for each tile are left."""
+        """Columns that the plan distributes; the tail has less than a block for each tile."""
         return self.column_turns(problem) * self.n * self.grid[2]
 
     def tail(self, problem: MatmulProblem) -> int:
         """Columns after the distributed ones, which tiles compute in addition to their own.
 
-        They are fewer than a plane, and can stay in the scratchpad; more than that are left.
+        They are less than a plane, which can stay in the scratchpad; 0 for a longer tail.
         """
         left = problem.n - self.columns(problem)
         fits = left < BLOCK and problem.batches == self.grid[0] and problem.inner <= LARGEST_EXTENT

@@ -1,4 +1,4 @@
-"""Blocks of a product's rows, equally many for every tile, where a run decides the number of rows."""
+"""Blocks of a product's rows, equally many for every tile, for a dynamic number of rows."""
 
 from __future__ import annotations
 

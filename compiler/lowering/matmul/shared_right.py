@@ -129,7 +129,7 @@ def _cost(product: Product, used: int, turns: int, together: bool, rates: Rates)
 def row_blocks_of(product: Product, cut: Cut, tiles: int) -> RowBlocks:
     """The blocks that a cut names; ValueError when the product cannot be divided like this.
 
-    A constant with a number of rows that a run decides is refused: one size of blocks suits few numbers.
+    A constant with a dynamic number of rows is refused, because one size of blocks suits few numbers.
     """
     blocks = RowBlocks(cut.size("m"), dict(cut.tiles).get("m", 0))
     wrong = blocks.alone and not (product.packed and 0 < blocks.alone <= tiles)

@@ -1,4 +1,4 @@
-"""Matrices in DDR transposed: by products, or by moves of the TDMA where a run decides their size.
+"""Transposes matrices in DDR: by products, or by moves of the TDMA for dynamic sizes.
 
 The matrix engine is faster, but transposes pieces whose form depends on the size of the matrices. The TDMA
 moves a slice of any length.

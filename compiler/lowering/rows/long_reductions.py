@@ -73,7 +73,7 @@ def rows_per_group(inner: int) -> int:
 def reduction_plans(folds: Folds, source: DdrTensor, target: Target) -> list[ReductionPlan]:
     """The plans with the least work for the busiest tile; none if rows are too wide or results too many.
 
-    Where a run decides the length of the axis, plans are made for the usual one.
+    For a dynamic length of the axis, plans are made for the usual one.
     """
     found: dict[ReductionPlan, int] = {}
     if isinstance(folds.outer, Size) or isinstance(folds.inner, Size):

@@ -152,7 +152,7 @@ class _RowProblem:
     def slice_rows(self) -> int:
         """Rows of a slice, so that all tiles have equally many; 0 if not even a few fit.
 
-        0 also where a run decides the length of rows, and so their number of planes.
+        0 also for a dynamic length of rows, whose number of planes is unknown.
         """
         rows, tiles = self.source.shape[0], self.tiles
         if isinstance(self.channels, Size):

@@ -56,7 +56,7 @@ class PlaneSoftmaxPlan:
 def _largest_plan(target: Target, work: Work, room: int, pieces: int = 1) -> PlaneSoftmaxPlan | None:
     """The plan with slices as large as ``room`` bytes allow, and at least ``pieces`` of them for every tile.
 
-    None if the axis is not the last, too long, or of a size that a run decides: then it has no known planes.
+    None if the axis is not the last, too long, or of dynamic size, whose number of planes is unknown.
     """
     shape = work.input(0).shape
     axis = axis_from_front(work.spec.integer("axis"), len(shape))

@@ -31,10 +31,10 @@ _MOST_SCORES = 1 << 18
 
 @dataclass(frozen=True)
 class AttentionTables:
-    """The constants that a tile keeps for the attention of all layers, as the negative of each.
+    """The negated constants that a tile keeps for the attention of all layers.
 
-    A product with minus ones gives minus the largest scores, the initial sums of the scores, and minus the
-    sums of weights. So the quotients have the other sign, until the negative identity transposes them.
+    A product with minus ones negates the largest scores, which then start the sums of the scores, and the
+    sums of weights. So the quotients are negated, too, until the negative identity transposes them.
     """
 
     ones: Value

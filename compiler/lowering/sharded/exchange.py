@@ -60,7 +60,7 @@ class Participants:
 
     @property
     def first_row(self) -> Value:
-        """Where the share of this tile begins."""
+        """The first row of this tile's share."""
         return minimum(self.row * self.share, self.rows - self.share)
 
     @contextmanager

@@ -106,7 +106,7 @@ def _check_format(work: Work) -> None:
 
 
 _READERS: dict[str, Callable[[Work], Layer]] = {}
-"""How the works of operators are read; normalizations all alike."""
+"""The reader of works for each operator; normalizations share one."""
 
 
 def _reads(*ops: str) -> Callable[[Callable[[Work], Layer]], Callable[[Work], Layer]]:

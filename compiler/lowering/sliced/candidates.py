@@ -13,7 +13,7 @@ _TWELFTHS = (12, 8, 6, 3)
 
 
 def fewest_tiles(tiles: int) -> int:
-    """The least number of ``tiles`` that share an axis, among the shares that are tried."""
+    """The fewest of ``tiles`` tiles that share an axis in any share that is tried."""
     return max(tiles * min(_TWELFTHS) // 12, 1)
 
 

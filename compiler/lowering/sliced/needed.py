@@ -79,9 +79,9 @@ def _operand_shares(op: str, call: Call, shape: Shape, share: TileShare) -> tupl
 
 
 def _followings(op: str, call: Call, axis: int, unit: int) -> Mapping[int, Following | None]:
-    """How each operand follows units of an axis of the result; equal at all examined points of a range.
+    """Return how each operand follows units of a result's axis, equal at all examined points of a range.
 
-    Undividable where points differ.
+    Undividable if points differ.
     """
     sizes: list[Any] = [size for tensor in call.inputs if tensor is not None for size in tensor.shape]
     domain = next((size.domain for size in sizes if isinstance(size, Size)), None)

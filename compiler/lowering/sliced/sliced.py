@@ -40,7 +40,7 @@ _AXIS, _PART, _WHOLE = "axis", "part", "whole"
 values that all need. Each computes them, or they exchange shares over the DTE or through DDR.
 """
 _PARTS = (1, 2, 4)
-"""Numbers of parts of the free scratchpad, of which a stage gets one."""
+"""Numbers of equal parts of the free scratchpad; a stage gets one part."""
 _COMPUTED = "computed"
 
 

@@ -46,9 +46,9 @@ class TileShare:
 
     @classmethod
     def along(cls, shape: Shape, axis: int, count: int) -> TileShare:
-        """The share of an axis among ``count`` tiles; Undividable without at least an element for each.
+        """The share of an axis among ``count`` tiles; Undividable if it has fewer elements than tiles.
 
-        Of an axis whose extent a run decides, several tiles can have the same element.
+        With a dynamic extent, several tiles can have the same element.
         """
         if axis >= len(shape) or (not isinstance(shape[axis], Size) and shape[axis] < count):
             raise Undividable(f"axis {axis} of {shape} has no {count} parts")
@@ -63,7 +63,7 @@ class TileShare:
         return self.reach is None and always(shape[self.axis] == self.count * self.size)
 
     def reached(self, shape: Shape) -> Reach:
-        """Where the parts begin, of an axis of a shape."""
+        """Return the beginnings of the parts along the axis of a shape."""
         return self.reach or Reach(self.size, shape[self.axis] - self.size, 0)
 
     def exceeds(self, shape: Shape) -> bool:

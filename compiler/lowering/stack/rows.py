@@ -256,7 +256,7 @@ class RowPhase:
         return Aligned(self.held[whole.symbol][0].base, result.fmt, result.grid, whole.shape[-1])
 
     def _steps(self, stage: Stage) -> tuple[Step, ...]:
-        """The steps for a result: its own, after those that were postponed from its image."""
+        """The steps for a result: first the steps postponed from its image, then its own."""
         makers = [each for each in self.stages.order if self.after_pools.get(each.result.symbol) is stage]
         return (*(makers[0].epilogue.steps if makers else ()), *stage.epilogue.steps)
 

@@ -109,7 +109,7 @@ def shapes_agree(op: str) -> Rule:
 
 
 def few_steps(op: str) -> Rule:
-    """Make the rule that a layer that is written out is not too long."""
+    """Make the rule that limits the steps of a layer that is written out."""
 
     def check(call: Call) -> str | None:
         steps = call.shape(0)[call.integer("layout")]

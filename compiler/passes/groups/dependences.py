@@ -11,7 +11,7 @@ from xdsl.ir import Operation
 from compiler.dialect.ops import TensorOperation
 
 Edges = Mapping[TensorOperation, set[TensorOperation]]
-"""For each operation those that must come before it besides the ones whose results it reads."""
+"""For each operation, further operations that must come before it, in addition to its operands' producers."""
 
 
 class RunOrder:

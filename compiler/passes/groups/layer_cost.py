@@ -118,7 +118,7 @@ class LayerCost:
     def _numbered(self, joined: Collection[GroupOp]) -> tuple[list[int], list[int]]:
         """The phase of each group, and the layer of each phase.
 
-        The dependences of groups before the joined ones are the same with and without the joint.
+        Joining groups does not change the dependences of earlier groups.
         """
         one = len(self.groups)
         phase = list(range(one))

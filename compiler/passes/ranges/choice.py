@@ -89,7 +89,7 @@ def _rule(ranges: Ranges, left: Array, wanted: Array, version: int) -> _Rule | N
 
 
 def _compare(context: RangedContext, out: Emitter, name: str, rules: Sequence[_Rule], rest: int) -> None:
-    """Jumps to the versions of rules, and to that of the ``rest``; the first version follows."""
+    """Write jumps to the versions of the rules, and to version ``rest``; version 0 follows this code."""
     domain = _domain(context)
     for rule in rules:
         for each in rule.names:

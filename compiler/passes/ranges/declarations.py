@@ -1,4 +1,4 @@
-"""A program's declarations of the sizes that a run decides: dimensions, extents, the shape block."""
+"""A program's declarations of dynamic sizes: dimensions, extents, the shape block."""
 
 from __future__ import annotations
 

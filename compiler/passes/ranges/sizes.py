@@ -1,4 +1,4 @@
-"""Pass ``sizes``: operations get the formulas of extents that the sizes of a run decide.
+"""Pass ``sizes``: operations get the formulas of dynamic extents.
 
 The graph is read and rewritten at several points of the ranges. Where an extent differs, it is a product of
 dimensions, perhaps plus a number; the attribute ``sizes`` of the operation has its formula. If a constant

@@ -12,7 +12,7 @@ from .pricing import Pricing
 from .timeline import ByteRange, Timeline
 
 ALIKE = 2
-"""Turns of a loop that stand for those that are not walked."""
+"""Iterations of a loop that represent the skipped ones."""
 
 
 class Command(NamedTuple):
@@ -106,7 +106,7 @@ class EndOfConstants(NamedTuple):
 
 
 class TurnBegin(NamedTuple):
-    """The begin of the turn that stands for those that are not walked."""
+    """The begin of the iteration that represents the skipped ones."""
 
     def happen(self, timeline: Timeline, pricing: Pricing) -> None:
         timeline.mark()

@@ -57,7 +57,7 @@ class Difference:
     by: str = ""
     """The instruction that computed it."""
     instead: str = ""
-    """What the program has there, if it is 0 or one other element of the graph."""
+    """The program's value there, if it is 0 or one other element of the graph."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,13 @@ class Proof:
     by_recipe: frozenset[str]
     """Operators whose meaning is that of their own programs."""
     same_code: bool
-    """Whether the twin's program, which was run, has the instructions of the given one."""
+    """True if the twin's program, which was run, has the instructions of the given one."""
     blamed: Node | None = None
     """The first node whose result no instruction computes, though its operands are there."""
     sizes: Mapping[str, int] = field(default_factory=dict)
     """The sizes of the run, for a program of a range."""
     mistake: str = ""
-    """Which terms the first wrong sum lacks or has too many, if such a mistake gives the wrong output."""
+    """The missing or surplus terms of the first wrong sum, if such a mistake explains the wrong output."""
 
     @property
     def holds(self) -> bool:

@@ -50,12 +50,12 @@ class Mistake:
     maker: int
     """The number of the instruction that has computed it."""
     factor: int = 0
-    """Which factor is another one."""
+    """The position of the wrong factor."""
     by: int = 0
-    """How much further in its operand it is."""
+    """The distance of the wrong factor from the right one in its operand."""
 
     def difference(self, wanted: FieldGraph) -> Elements:
-        """What is added to all elements of the node that has the part."""
+        """Return the difference in all elements of the node that has the part."""
         own = self.part.of_terms(self.operands, self.chosen)
         if self.kind != "other":
             return own if self.kind == "twice" else -own
@@ -65,7 +65,7 @@ class Mistake:
         return wanted.field.subtract(self.part.of_terms(moved, self.chosen), own)
 
     def text(self, node: Node, shapes: Sequence[Index]) -> str:
-        """What is wrong with an element; ``shapes``: those of the operands."""
+        """Describe the mistake in an element; ``shapes``: the operands' shapes."""
 
         def factor(number: int, term: int, by: int = 0) -> str:
             at = self.part.operands[number]
@@ -95,7 +95,7 @@ class TermSearch:
     run: FieldOutcome
 
     def explanation(self, output: str, index: Index) -> str:
-        """What makes an element of an output wrong, as text; empty where no mistake is found that does."""
+        """Explain why an element of an output is wrong; empty if no mistake is found that explains it."""
         field = self.wanted.field
         got = field.canonical(_element(self.run.outputs[output], index))
         trials = 0
@@ -224,7 +224,7 @@ class TermSearch:
         return f"{node}: {node.outputs[0]}{list(index)} {what}, computed by {by}"
 
     def instead(self, output: str, index: Index) -> str:
-        """Which other element of the graph an element of an output is; empty if it is none, or several."""
+        """Name the other element of the graph that an output's element equals; empty if none or several."""
         field = self.wanted.field
         element = field.canonical(_element(self.run.outputs[output], index))
         if not element.any():

@@ -51,7 +51,7 @@ def table_of_groups(chips: Chips, groups: Groups, way: str) -> Array:
 
 
 def _words_of_tree(tree: Tree, group: tuple[int, ...], chip: int) -> list[int]:
-    """Where the blocks of a member and its siblings begin, and of each chunk the place in the ring and the
+    """Return first places of the blocks of a member and its siblings, and each chunk's ring place and
     position."""
     members = sorted(group)
     me, words = members.index(chip), []

@@ -33,7 +33,7 @@ class StagePlan:
     parts: Sequence[Graph]
     """All nodes of all stages as a chip at its place in them computes them, for each part of the batch."""
     micro: ChipParts
-    """How the batch is divided into parts."""
+    """The division of the batch into parts."""
     own: frozenset[str]
     """Constants that differ between parts of the batch."""
     begin: int
@@ -178,7 +178,7 @@ class StageWriter:
         return {**attrs, "chips": tuple(int(chip) for chip in chips if chip in self.plan.chips)}
 
     def _end_of(self, number: int) -> str:
-        """A value that exists only when a part of the batch is computed completely, if there is one."""
+        """Return a value that is computed last in a part of the batch; empty if there is none."""
         floats = [tensor.name for tensor in self.own if tensor.is_float]
         return self._sent or (self._named(floats[-1], number) if floats else self._done)
 
