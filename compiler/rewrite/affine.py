@@ -67,8 +67,9 @@ def _rows_normalized(graph: RewrittenGraph, node: Node, factor: Array, shift: Ar
 
 
 def _operand(graph: RewrittenGraph, node: Node) -> tuple[Node, int, Array, Array] | None:
-    """Return the product that a node scales or shifts, its position, and the constant, by channel and
-    whole."""
+    """Return the product that a node scales or shifts, its position, and the constant in two forms.
+
+    The forms: an element for each channel, and as the node reads it."""
     for place in (0, 1):
         product = graph.sole_producer(node.inputs[place], *_PRODUCTS)
         array = graph.array(node.inputs[1 - place])

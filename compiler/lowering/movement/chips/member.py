@@ -51,8 +51,7 @@ def table_of_groups(chips: Chips, groups: Groups, way: str) -> Array:
 
 
 def _words_of_tree(tree: Tree, group: tuple[int, ...], chip: int) -> list[int]:
-    """Return first places of the blocks of a member and its siblings, and each chunk's ring place and
-    position."""
+    """Return the first places of a member's and its siblings' blocks, and where each chunk lies."""
     members = sorted(group)
     me, words = members.index(chip), []
     for level in tree.levels:
