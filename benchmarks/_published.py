@@ -65,7 +65,7 @@ class Replayed:
 
     @property
     def beyond(self) -> bool:
-        """Whether it is further off than the row allows."""
+        """True if the model is further off than the row allows."""
         return self.row.limit is not None and abs(self.error) > self.row.limit
 
     def cells(self) -> tuple[str, ...]:

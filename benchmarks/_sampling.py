@@ -1,4 +1,4 @@
-"""Where the processor of the host is: samples of its program counter, and what the addresses belong to.
+"""Samples of the host's program counter, and the functions and files that the addresses belong to.
 
 A timer of the process's own time interrupts it; the handler is machine code that notes an address and
 returns. So nothing in the emulator counts or reads clocks, and nothing costs anything when no sampler runs.
@@ -69,7 +69,7 @@ class _Action(ctypes.Structure):
 
 
 class Place(NamedTuple):
-    """What an address belongs to: a compiled kernel and a function in it, or a file and no function."""
+    """The owner of an address: a compiled kernel and a function in it, or a file and no function."""
 
     owner: str
     function: str
@@ -131,7 +131,7 @@ class Map:
         self._files = _Ranges(list(_mapped()))
 
     def place(self, address: int, top: int = 0) -> Place:
-        """What an address belongs to; code that is in no file has the owner ``""``.
+        """The owner of an address; ``""`` for code that is in no file.
 
         A function of the C library belongs to the kernel that has called it, if it is ``top`` that says so.
         """

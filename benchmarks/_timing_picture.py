@@ -45,7 +45,7 @@ def drawn(rows: Sequence[Replayed]) -> str:
 
 
 def _along(cycles: float) -> float:
-    """Where a figure is on an axis, from 0 to 1."""
+    """The place of a figure on an axis, from 0 to 1."""
     return (math.log10(max(cycles, 10.0**LEAST)) - LEAST) / (MOST - LEAST)
 
 

@@ -29,7 +29,7 @@ class Run:
     marks: npt.NDArray[np.int64]
     """[tile, mark]: readings of the clock, in cycles."""
     turns: int = 1
-    """How often the program ran; the last time counts."""
+    """Runs of the program, the last of which counts."""
 
     def of(self, *tracks: Track) -> npt.NDArray[np.void]:
         """The slices of tile 0 on some tracks."""
@@ -111,12 +111,12 @@ class Row:
     """The cycles that a run gives for this row."""
     unit: str = "cycles"
     lower_bound: bool = False
-    """Whether the published figure is only a lower bound."""
+    """True if the published figure is only a lower bound."""
     reason: str = ""
     """Why the model is more than 15 % off, in rows where it is."""
     tiles: int = 1
     cold: bool = False
-    """Whether what a first use takes is measured."""
+    """True if the time of a first use is measured."""
 
     @property
     def fitted(self) -> bool:
@@ -128,7 +128,7 @@ class Row:
 
     @property
     def turns(self) -> int:
-        """How often the program runs."""
+        """The number of times that the program runs."""
         return 1 if self.cold else 2
 
     @property

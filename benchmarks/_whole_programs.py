@@ -51,13 +51,13 @@ class Measured:
 
     @property
     def holds(self) -> bool:
-        """Whether the range, with either way of submission, meets the published times."""
+        """True if the range, with either way of submission, meets the published times."""
         most = max(self.most, self.by_runtime[1])
         return self.least <= max(self.whole.samples) and min(self.whole.samples) <= most
 
     @property
     def forgets(self) -> bool:
-        """Whether it is so far below the best published time that the model must lack something."""
+        """True if the model is so far below the best published time that it must lack something."""
         return self.middle < _DISTANT * min(self.whole.samples)
 
     def cells(self) -> tuple[str, ...]:

@@ -30,13 +30,13 @@ MOST = 0.4
 
 @dataclass(frozen=True)
 class Weights:
-    """How weights are stored: in FP16, or in ``bits`` bits with a scale for ``block`` rows of a column."""
+    """The storage of weights: in FP16, or in ``bits`` bits with a scale for ``block`` rows of a column."""
 
     name: str
     bits: int = 16
     block: int = 0
     zeros: bool = False
-    """Whether blocks have zero points."""
+    """True if blocks have zero points."""
     judged: bool = False
 
 

@@ -1,4 +1,4 @@
-"""Where the host's time goes while networks run on the emulated chip, by kind of work.
+"""Measures the host's time by kind of work while networks run on the emulated chip.
 
     python benchmarks/host_time.py [NETWORK ...]
     python benchmarks/summary.py host_time          puts the table into docs/benchmarks.md
@@ -29,7 +29,7 @@ from emulator.memory.buffers import travel_dtype
 
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS = 10.0
-"""How long a network is sampled."""
+"""Seconds for which a network is sampled."""
 NETWORKS = ("resnet50", "squeezenet", "encoder", "digits")
 
 OPERANDS = "matrix engine: reading operands"

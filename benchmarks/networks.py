@@ -33,7 +33,7 @@ from emulator.watch.stats.sink import Statistics
 
 THREADS = 2
 SECONDS = 6.0
-"""How long both sides run in turn."""
+"""Seconds for which both sides run in turn."""
 BLOCK = 0.4
 """Seconds that one side runs before the other does."""
 PAUSE = 0.2

@@ -88,7 +88,7 @@ class Tree:
         return self.run("tx8cc", model, *program.options, "--no-cache", "-q", "-o", image.parent)
 
     def hazards(self, program: Program, model: Path) -> str:
-        """How many hazards a run has, as a word for the table."""
+        """The number of hazards of a run, as a word for the table."""
         with tempfile.TemporaryDirectory() as made:
             image = Path(made) / "prog.bin"
             self._compile(program, model, image)

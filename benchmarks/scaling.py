@@ -1,4 +1,4 @@
-"""How emulation scales: host threads on the tiles of one chip, ranks on the chips of a mesh.
+"""Measures how emulation scales: host threads on the tiles of one chip, ranks on the chips of a mesh.
 
     python benchmarks/scaling.py [COUNT ...]     of threads and ranks; by default 1, 2, 4, ... up to the cores
 
@@ -34,11 +34,11 @@ NETWORKS = ("resnet50", "squeezenet")
 ROUNDS = 5
 CHIPS, MESH = 16, "4x4"
 PRODUCTS = 600
-"""How many products each tile of each chip computes: enough to keep a core of the host busy for seconds."""
+"""Products that each tile of each chip computes: enough to keep a core of the host busy for seconds."""
 CORES = 16
 """For a machine with so many cores there are goals."""
 GOALS = {"resnet50": 8.0, "ranks": 9.0}
-"""How many times one thread or rank."""
+"""Least speed with that many, in multiples of the speed of one thread or rank."""
 
 
 def doubled(most: int) -> list[int]:

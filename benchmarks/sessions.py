@@ -1,4 +1,4 @@
-"""What it costs to begin a run of a program, in a session and without one.
+"""Measures the cost of beginning a run of a program, in a session and without one.
 
     python benchmarks/sessions.py
 

@@ -79,12 +79,12 @@ class Result:
 
     @property
     def holds(self) -> bool:
-        """Whether the model's figure is at least the measured one, which a lower bound requires."""
+        """True if the model's figure is at least the measured one, as a lower bound requires."""
         return self.model >= self.row.measured
 
     @property
     def far(self) -> bool:
-        """Whether it needs a reason."""
+        """True if the model is so far off that the row needs a reason."""
         return not self.holds if self.error is None else abs(self.error) > FAR
 
     def cells(self) -> tuple[str, ...]:

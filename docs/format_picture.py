@@ -58,12 +58,12 @@ def lines() -> Iterator[str]:
 
 
 def width(cycles: float) -> float:
-    """Where a number of cycles is drawn."""
+    """The place of a number of cycles along the axis."""
     return round(LEFT + (RIGHT - LEFT) * cycles / MOST_CYCLES, 1)
 
 
 def height(lost: float) -> float:
-    """Where a loss is drawn: the axis is logarithmic."""
+    """The place of a loss along its axis, which is logarithmic."""
     part = (np.log10(lost) - DECADES[0]) / (DECADES[1] - DECADES[0])
     return round(BOTTOM - (BOTTOM - TOP) * float(part), 1)
 

@@ -217,7 +217,7 @@ def operand_table(instruction: Instruction, example: encoding.DecodedInstruction
 
 
 def meaning(instruction: Instruction, row: manual.OperandRow, example: encoding.DecodedInstruction) -> str:
-    """What an operand is, its packet field, and the bytes of the example."""
+    """The meaning of an operand, its packet field, and the bytes of the example."""
     parts = [row.use] if row.use else []
     parts.append(f"packet field `{row.operand.field}`")
     if row.operand.extent is not None:
@@ -293,7 +293,7 @@ def operators_page() -> str:
 
 
 def stale(wanted: dict[str, str]) -> Iterator[str]:
-    """What is wrong with the pages, a line for each file."""
+    """The faults of the pages, a line for each file."""
     here = {path.name for path in TARGET.glob("*.md")}
     for name in sorted(here | set(wanted)):
         if name not in wanted:

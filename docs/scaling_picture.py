@@ -245,7 +245,7 @@ def _table(points: list[Point], curve: Curve, benchmarks: str) -> Iterator[str]:
 
 
 def _weak(points: list[Point]) -> str:
-    """What stays the same when the batch grows with the chips."""
+    """The section on weak scaling, where the batch grows with the chips."""
     by_place = {(p.network, p.batch, p.chips): p for p in points}
     images = MOST_IMAGES[0] * MOST_IMAGES[1]
     few, many = by_place[RESNET, 1, 1].cycles, by_place[RESNET, images, images].cycles

@@ -41,7 +41,7 @@ class Data:
     bank: int
     """Bytes of a DDR bank; variables and large constants begin at one."""
     large: int = 0
-    """Bytes from which a constant is large; 0: those of a bank."""
+    """Bytes from which a constant is large; 0: as many as a bank has."""
     out: Emitter = field(default_factory=Emitter)
     _bytes: GrowingBytes = field(default_factory=GrowingBytes)
     """The bytes of the constants' file."""

@@ -210,7 +210,7 @@ class PhaseBuffers:
         del self._uses[recorded:]
 
     def shift(self, instructions: int, uses: range, loops: range) -> None:
-        """Instructions have been inserted before those of some uses and loops: add to their numbers."""
+        """Add to the instruction numbers of uses and loops before which instructions have been inserted."""
         for at in uses:
             buffer, number, scope = self._uses[at]
             self._uses[at] = buffer, number + instructions, scope

@@ -60,7 +60,7 @@ DTYPE_FORMATS = {
 
 @cache
 def tensor_type(fmt: Format, shape: Shape, order: Order = Order.PLAIN) -> TensorType[Attribute]:
-    """The type of a tensor that is stored in DDR in ``order``; ``shape`` is that of the specification."""
+    """The type of a tensor that is stored in DDR in ``order``; ``shape`` is as in the specification."""
     encoding = NoneAttr() if order is Order.PLAIN else StringAttr(order.value)
     return TensorType(_ELEMENTS[fmt], shape, encoding)
 

@@ -37,7 +37,7 @@ class FloatModel:
 
     @property
     def limit(self) -> Tolerance:
-        """The tolerance against the floats' outputs: that of bytes, or the user's if it is larger."""
+        """The tolerance for differences from the floats' outputs: the larger of ``BYTES`` and the user's."""
         most = 1 - (BYTES.cosine or 0.0)
         return BYTES if self.loss is None or self.loss <= most else Tolerance(cosine=1 - self.loss)
 

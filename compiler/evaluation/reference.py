@@ -102,7 +102,7 @@ def _with_stored_constants(graph: Graph, storage: str) -> Graph:
 
 
 def _known(array: Array, storage: str | None) -> Array:
-    """A constant as :func:`_widened`, its range limited to that of the storage format."""
+    """A constant as :func:`_widened`, its range limited to the storage format's."""
     if storage is None or array.dtype.name not in FLOATS:
         return _widened(array, storage)
     return rounded(within_range(array, STORAGE[storage]), STORAGE[storage]).astype(np.float64)

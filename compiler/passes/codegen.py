@@ -92,7 +92,7 @@ class CodegenPass:
     def _phases(
         self, context: Context, settled: Mapping[TensorOperation, Sequence[SSAValue]], constants: Set[str]
     ) -> list[ScheduledPhase]:
-        """All phases; those with time to load weights before they begin are written again to do so.
+        """All phases; a phase whose weights can be loaded before it begins is written again to load them so.
 
         Where not all of these weights come early, the phases are written for the part that does.
         """
@@ -136,7 +136,7 @@ class CodegenPass:
 
 
 def _versions(context: RangedContext, codes: Mapping[str, PhaseCode]) -> list[list[Version]]:
-    """The versions of the phases of a range, by name: those of a plan, or the best ones found."""
+    """The versions of each phase of a range: as a plan says, or the best ones found."""
     if context.plan is not None:
         found = versions_as_planned(context, codes, context.plan)
     else:

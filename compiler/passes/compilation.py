@@ -178,7 +178,7 @@ def _sealed(text: str, constants: Bytes) -> str:
 def written_for_chips(
     parts: Mapping[tuple[int, ...], tuple[str, Bytes, Image]], machine: Machine
 ) -> tuple[str, Bytes, Image]:
-    """The program of all chips, from those of the chips that have the same constants, chip 0 first.
+    """The program of all chips, from one program for each set of chips with the same constants, chip 0 first.
 
     GraphError if their texts differ, as when constants of special values lead to different code.
     """

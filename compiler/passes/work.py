@@ -136,7 +136,7 @@ class _Builder:
         result: SSAValue | None = None,
         cut: Cut | None = None,
     ) -> Work:
-        """One operation with ``steps`` after it; ``result`` is that of the last step."""
+        """One operation with ``steps`` after it; the last step gives ``result``."""
         name = operation.node.data
         output = self.tensor(operation.results[0] if result is None else result)
         if not isinstance(operation, NodeOperation):

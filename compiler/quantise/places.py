@@ -162,7 +162,7 @@ class Places:
         return first[0] if first and first[0].op == "Add" else None
 
     def result(self, node: Node) -> str:
-        """Return a candidate's result after the nodes that its phase computes too."""
+        """Return the result of the last node that one phase computes with a candidate."""
         return (self.tail(node) or [node])[-1].outputs[0]
 
     def _sole_user(self, name: str) -> Node | None:

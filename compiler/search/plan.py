@@ -90,7 +90,7 @@ class PlannedVersion(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=T
 
 
 class Plan(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
-    """The decisions about a graph, and about those that control flow in it executes.
+    """The decisions about a graph, and about the graphs that its control flow executes.
 
     ``format``: only the outermost plan of a file has it. ``templates`` are by key. ``searched``: whether
     cycles were estimated. ``sequences`` are in the order in which they were made. ``versions`` are those of

@@ -136,7 +136,7 @@ class Search:
         return results
 
     def count_kinds(self, templates: Sequence[Template]) -> list[set[str]]:
-        """Count the kinds of commands that the program uses, once; returns those of each template."""
+        """Count the kinds of commands that the program uses, once; return the kinds of each template."""
         if self.use is None or self.use.users:
             return []
         found = []

@@ -116,7 +116,7 @@ def write_view(
 
 
 def _bytes_by_phase(phases: Iterable[Phase], outcome: Outcome | None) -> dict[str, int]:
-    """The DDR bytes that each phase moved in a run; without one those of the values it reads and writes."""
+    """The DDR bytes that each phase moved in a run; without a run, of the values it reads and writes."""
     if outcome is not None and outcome.report is not None:
         return {node["name"]: node["ddr_bytes"] for node in outcome.report["nodes"]}
     return {phase.name: sum(each.size for each in (*phase.reads, *phase.writes)) for phase in phases}
@@ -125,7 +125,7 @@ def _bytes_by_phase(phases: Iterable[Phase], outcome: Outcome | None) -> dict[st
 def _own_facts(
     fates: Iterable[Fate], phases: Sequence[Phase], moved: Mapping[str, int], errors: Mapping[str, Verdict]
 ) -> dict[str, NodeFacts]:
-    """The facts of the nodes of the model whose own name, or that of a part, is a member of a phase."""
+    """The facts of the model's nodes that are members of a phase, themselves or one of their parts."""
     members, found = _members(phases), dict[str, NodeFacts]()
     for fate in fates:
         names = [fate.node, *(part.name for part in fate.parts)]
@@ -141,7 +141,7 @@ def _own_facts(
 
 
 def _members(phases: Iterable[Phase]) -> dict[str, tuple[Phase, Member]]:
-    """The members of phases by their names, and by those of the nodes that they are parts of: ``gelu.2``."""
+    """The members of phases by their names, and by the names of nodes that they are parts of: ``gelu.2``."""
     pairs = [(phase, member) for phase in phases for member in phase.members]
     found = {member.node: (phase, member) for phase, member in reversed(pairs)}
     for phase, member in pairs:

@@ -11,7 +11,7 @@ PROGRAM = "examples/assembly/allgather_ring.s"
 TILES, ALL, BYTES = 16, 0x10000, 256
 """As in the program: the slices of the tiles are at ``ALL`` in the scratchpad of each tile."""
 SECONDS, SHARE = 24, 0.9
-"""How long the animation takes, and the share of it after which the run is over and its end stays."""
+"""Seconds of the animation, and the share of them after which the run is over and its end stays."""
 LEFT, TOP, ROOM, DOWN = 30, 60, 144, 122
 SIDE, GAP = 20, 3
 OWN = 4
@@ -65,7 +65,7 @@ def slice_of(found: Slice) -> int:
 
 
 def corner(tile: int) -> tuple[float, float]:
-    """Where a tile is drawn: tile x * 4 + y is at (x, y)."""
+    """The corner of a drawn tile: tile x * 4 + y is at (x, y)."""
     return LEFT + tile // OWN * ROOM, TOP + tile % OWN * DOWN
 
 
@@ -94,7 +94,7 @@ def _tile(sheet: Sheet, tile: int, own: Iterable[Slice], arrivals: Iterable[Slic
 
 
 def _packets(sheet: Sheet, tile: int, copies: Sequence[Slice], clock: Clock) -> None:
-    """What a tile sends: a dot that moves to the target while a copy runs, in the colour of its slice."""
+    """The copies of a tile: a dot moves to the target while a copy runs, in the colour of its slice."""
     middle = OWN * (SIDE + GAP) / 2 + 5
     x, y = (at + middle for at in corner(tile))
     moves: dict[str, list[tuple[float, str]]] = {"cx": [(0, f"{x:.0f}")], "cy": [(0, f"{y:.0f}")]}

@@ -84,7 +84,7 @@ def home(program: tx8.Program, slices: list[Slice]) -> tuple[range, range]:
 
 
 def corner(tile: int) -> tuple[float, float]:
-    """Where a tile is drawn: in the place that it has on the chip."""
+    """The corner of a drawn tile, at its place on the chip."""
     return 40 + tile // SIDE * ROOM, 54 + tile % SIDE * DOWN
 
 

@@ -143,7 +143,7 @@ def _strip(sheet: Sheet, blocks: Iterable[int], left: float, top: float) -> None
 
 
 def _amounts(mode: Mode) -> str:
-    """How much is copied, in blocks: the piece, and stride and trips of each loop."""
+    """The amounts of a copy, in blocks: the piece, and stride and trips of each loop."""
     text = mode.operands.replace(" * BLOCK", "").replace("BLOCK", "1")
     given = dict(part.split("=") for part in text.split(", "))
     loops = [

@@ -33,12 +33,12 @@ def draw() -> str:
 
 
 def lane(top: float, chip: int) -> float:
-    """Where the two lanes of a chip begin."""
+    """The top of a chip's two lanes."""
     return top + chip * (2 * LANE + 14)
 
 
 def place(chip: int) -> tuple[float, float]:
-    """Where a chip is drawn: chip x * 2 + y is at (x, y)."""
+    """The place of a drawn chip: chip x * 2 + y is at (x, y)."""
     return 40 + chip // 2 * APART, 40 + chip % 2 * APART
 
 

@@ -24,7 +24,7 @@ LANE = re.compile(r" (?:worker \d|\(\d+\))")
 
 @dataclass(frozen=True)
 class Slice:
-    """What an engine of a tile did from one time to another, in microseconds."""
+    """The work of an engine of a tile from one time to another, in microseconds."""
 
     chip: int
     tile: int

@@ -49,7 +49,7 @@ PICTURES = (
 
 @cache
 def slices(step: str) -> list[Slice]:
-    """What the tile does in a program, in the order of time."""
+    """The slices of the tile in a program, in the order of time."""
     return of_tile(of_example(f"examples/slow/{step}.s"), TILE)
 
 

@@ -1,4 +1,4 @@
-"""What the pictures of runs are written with: a sheet of SVG, and the colours of the engines."""
+"""A sheet of SVG for the pictures of runs, and the colours of the engines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one tile of a tiled product does, with arrows and the traffic of DDR, from the trace of an example."""
+"""The picture of one tile of a tiled product, with arrows and the traffic of DDR, from an example's trace."""
 
 from __future__ import annotations
 

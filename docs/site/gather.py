@@ -16,7 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 PLACES = (".", "docs", "examples")
-"""Where pages are; of the root only those directly in it."""
+"""The folders of pages; of the root only pages directly in it."""
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 NOTEBOOKS = Path("examples/notebooks")
 

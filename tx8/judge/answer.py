@@ -52,7 +52,7 @@ class Answer(msgspec.Struct, frozen=True):
     reason: str
     """The reason for the outcome in one sentence."""
     next_step: str
-    """What to try; empty for a kernel that passes."""
+    """The advice on what to try; empty for a kernel that passes."""
     hint: str = ""
     """The hint of the specification for this outcome."""
     refusal: str | None = None

@@ -177,7 +177,7 @@ class Registers:
             self._change(variable, "add", self.operand(step))
 
     def invert(self, variable: Variable, number: str = "") -> None:
-        """Invert the bits of a variable, or those that a number has."""
+        """Invert the bits of a variable: all, or the ones that are set in ``number``."""
         if not number:
             self._change(variable, "not")
             return
@@ -296,7 +296,7 @@ class Registers:
         return register
 
     def compute(self, value: Value) -> str:
-        """The register that holds the value: that of a variable, or a new one, which may be changed."""
+        """The register that holds the value: a variable's own, or a new one, which may be changed."""
         if isinstance(value, SpilledVariable):
             return self._load("ld", value.register)
         if isinstance(value, Variable):
@@ -346,7 +346,7 @@ class Registers:
         return target
 
     def _target(self, operand: Value, register: str, same: bool = False) -> str:
-        """A register for the result: that of a temporary operand, or a new one if it is a variable.
+        """A register for the result: a temporary operand's, or a new one if the operand is a variable.
 
         Where contents are remembered, it is also a new one if any is free, unless the ``same`` is better.
         """

@@ -87,7 +87,7 @@ class _Search:
     for_later: int = 0
     """Bytes of the buffers that the head has loaded since then."""
     values: dict[int, Value] = field(default_factory=dict)
-    """Variables but those of loops, by their identity, as expressions of the tile's number."""
+    """Variables other than loops', by their identity, as expressions of the tile's number."""
     held: dict[int, frozenset[SpmBuffer]] = field(default_factory=dict)
     """The buffers whose addresses are in a variable, by its identity."""
 

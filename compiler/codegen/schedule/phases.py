@@ -31,7 +31,7 @@ _WORKERS = (2, 1)
 _WORTHWHILE = 16384
 """Least bytes of a head that begins early, since the wait for another worker takes some time."""
 _PART_BYTES = 16384
-"""Larger loads are divided: a load that has begun delays those of the host."""
+"""Larger loads are divided, because a load that has begun delays the host's loads."""
 _AT_ONCE = 6
 """Instructions that are inserted at one place: as many as a queue of an engine holds."""
 _BYTES_AT_ONCE = 4 * _PART_BYTES

@@ -30,7 +30,7 @@ _COPIES = 4
 
 @dataclass(frozen=True)
 class _Price:
-    """The cost of boxes: the time of DDR for all tiles, and that of a tile."""
+    """The cost of boxes: the time of DDR for all tiles, and the time of a tile."""
 
     target: Target
     space: Space

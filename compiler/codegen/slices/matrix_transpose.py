@@ -262,7 +262,7 @@ class _SliceTransposer:
             kernel.emit(f"rdma.{tensor.fmt.token}", dst=place, src=source, n=rows * width)
 
     def _load_lines(self, taken: _Slice, rows: int, rest: int, data: Value) -> None:
-        """Load parts of lines as long as those of the engine; the TDMA pads a shorter rest.
+        """Load parts of lines as long as the engine's lines; the TDMA pads a shorter rest.
 
         Or it divides whole lines, if that takes less time.
         """

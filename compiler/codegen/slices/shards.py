@@ -100,7 +100,7 @@ def within(value: Value, low: int, high: int) -> Value:
 def sharded_blocks(
     extent: int, size: int, parts: int, place: Value, groups: int = 1
 ) -> list[tuple[Stretch, Shard]]:
-    """The blocks of ``size`` of ``groups`` equal axes, divided among ``parts`` tiles: those of one tile.
+    """The blocks of one tile, when ``parts`` tiles divide ``groups`` equal axes in blocks of ``size``.
 
     Blocks of equal size are numbered together, and the shard is of these numbers. A last block that is
     shorter makes a stretch of its own, whose shards are counted from the last tile on.

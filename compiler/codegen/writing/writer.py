@@ -224,7 +224,7 @@ class CodeWriter:
 
     @contextmanager
     def computing(self, node: str) -> Iterator[None]:
-        """Mark the instructions and buffers inside as those of a graph node, for reports."""
+        """Mark the instructions and buffers inside as a graph node's, for reports."""
         before, self.node = self.node, node
         yield
         self.node = before

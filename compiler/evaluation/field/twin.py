@@ -136,7 +136,7 @@ def _power_beside(value: float) -> float:
 
 
 def factors_of(graph: Graph, twin: Graph) -> dict[float, float]:
-    """The factors of a twin in place of those of its graph, as numbers of FP32."""
+    """The twin's factor for each factor of its graph, as numbers of FP32."""
     found = dict[float, float]()
     for before, after in zip(graph.nodes, twin.nodes, strict=True):
         for name in _factors(after):

@@ -120,7 +120,7 @@ def _product(names: Factors, point: Point) -> int:
 
 
 def _products(names: Sequence[str], formulas: Sequence[ExtentFormula] = ()) -> Iterator[Factors]:
-    """Products of dimensions; with ``formulas`` those that have some of them."""
+    """Products of dimensions; with ``formulas`` each has at least one of them as a factor."""
     for degree in range(1, _DEGREE + 1):
         of: Factors = (*formulas, *names)
         for factors in combinations_with_replacement(of, degree):

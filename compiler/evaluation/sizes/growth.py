@@ -48,7 +48,7 @@ class GrowingState:
 
 
 def growing_states(ranges: Ranges, graph_at: Callable[[Point], Graph]) -> tuple[GrowingState, ...]:
-    """The states whose outputs have more rows than their inputs; GraphError for those that cannot grow."""
+    """The states whose outputs have more rows than their inputs; GraphError if one of them cannot grow."""
     points = list(ranges.samples())
     graphs = [graph_at(point) for point in points[:1]]
     if not any(_grows(graphs[0], *state) for state in graphs[0].states):

@@ -138,7 +138,7 @@ def _is_window(array: Array, start: tuple[int, ...], whole: Array) -> bool:
 
 
 def _line(arrays: Sequence[Array], axis: int, before: Sequence[int], total: int) -> Array | None:
-    """Equally distant numbers along an axis, from that of row 0 on; None if there is no such line."""
+    """Equally distant numbers along an axis, beginning with row 0; None if there is no such line."""
     firsts = [np.take(array, [0], axis) for array in arrays]
     steps = before[-1] - before[0]
     if arrays[0].dtype.kind not in "iuf" or not steps or firsts[0].shape != firsts[-1].shape:

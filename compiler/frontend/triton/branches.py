@@ -25,7 +25,7 @@ class _Structure:
     def operations(self, label: str, branch: TtirOperation) -> tuple[TtirOperation, ...]:
         """Return the operations from a block to its return.
 
-        TtirError for a block that several others join.
+        TtirError for a block that several others branch to.
         """
         block = self.blocks.get(label)
         if block is not None and not block.parameters and _only_returns(block):

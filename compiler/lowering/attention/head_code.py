@@ -46,7 +46,7 @@ class HeadCode:
         return result, self._double_buffer("total", Format.FP32, 1)
 
     def _sums(self, turn: Value) -> tuple[Aligned, Value]:
-        """The sums of weighted values of a block, and the address of those of weights."""
+        """The sums of weighted values of a block, and the address of its sums of weights."""
         result, total = self.results
         return result.slice(turn, self.plan.e), total.slice(turn, 1).base
 

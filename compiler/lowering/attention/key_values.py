@@ -59,7 +59,7 @@ class KeyValues:
     """K and V of a head; ``team``: the tiles that load them together, None if each tile loads its own."""
 
     def __init__(self, kernel: Kernel, plan: AttentionPlan, team: Team | None, part: Value = 0) -> None:
-        """``part``: the number of this tile among those that share the keys of a head."""
+        """``part``: the number of this tile among the tiles that share the keys of a head."""
         self.kernel, self.plan, self.team = kernel, plan, team
         self.first = kernel.let(part * plan.own_blocks)
         count = plan.own_blocks * plan.heads_in_room if plan.resident else plan.slots

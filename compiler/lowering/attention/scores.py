@@ -69,7 +69,7 @@ class Scores:
         self.kernel, self.plan, self.tables, self.key_values = kernel, plan, tables, key_values
         self.queries, self.engine = queries, engine_format(plan.fmt)
         self.sums = plan.fmt if plan.cap and plan.fmt.bits == 16 else Format.FP32
-        """The format of the tensor that is added to scores: that of an initial sum, or of a vector."""
+        """The format of the tensor that is added to scores, as an initial sum or as a vector."""
         self.causal_mask = CausalMask(kernel, plan, queries) if plan.causal is not None else None
         self.mask_factor: Value = tables.ones
         """The matrix by which a mask is multiplied: ones repeat its only row, the identity transposes it."""

@@ -38,7 +38,7 @@ def cost(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> float:
 
 
 def _team_cycles(plan: ConvPlan, loads: tuple[int, int], read: list[int], passes: int, rates: Rates) -> float:
-    """Cycles that loads by teams add to a phase: those of copies that overlap with no load."""
+    """Cycles that loads by teams add to a phase: of copies that overlap with no load."""
     copies = copy_cycles(plan, loads, rates) + rates.send * (plan.image_by_team + plan.weights_by_team)
     meanwhile = 0 if plan.image_by_team else read[0]
     meanwhile += 0 if plan.weights_by_team else read[1]

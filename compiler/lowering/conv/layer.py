@@ -227,7 +227,7 @@ def layer_of(work: Work) -> ConvLayer:
 
 
 def geometry_of(work: Work) -> Geometry:
-    """The windows of the instruction; those of a depthwise convolution have zeros in place of dilation."""
+    """The windows of the instruction; a depthwise convolution has zeros in place of dilation."""
     geometry = window_geometry(conv_window(work.spec))
     return with_dense_kernel(geometry) if is_depthwise(work) else geometry
 

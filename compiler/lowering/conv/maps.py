@@ -73,7 +73,7 @@ class MapsOfTile:
     def _fill(
         self, load: PackedWeights, volume: Volume, addresses: list[Value], begin: float = 0, end: float = 1
     ) -> None:
-        """Load packed weights, unless the tile has none of the stretch."""
+        """Load packed weights, unless the tile's part of the stretch is empty."""
         with self.kernel.unless_zero(self.own.length):
             load.load(volume, addresses, begin, end)
 

@@ -85,7 +85,7 @@ def plan_of(cut: Cut) -> ConvPlan:
 
 
 def slice_counts(layer: ConvLayer, plan: ConvPlan) -> tuple[int, int]:
-    """Slices of the busiest tile: the number of slices of images, rows and columns, and of those of maps."""
+    """Slices of the busiest tile: how many divide images, rows and columns, and how many divide maps."""
     images = ceil_div(layer.batch, plan.images)
     rows = ceil_div(ceil_div(layer.geometry.rows, plan.row_parts), plan.rows)
     if plan.columns:

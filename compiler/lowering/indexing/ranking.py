@@ -29,7 +29,7 @@ from tx8isa.table.packets import WRITE_BACK
 _FEWEST_ELEMENTS = 16
 """Least elements of a row for which the engine finds the largest sooner than the core."""
 _FEWEST_COMPARED = 256
-"""Elements beyond those of all searches of a tile that make up for the first command of each kind."""
+"""Elements beyond the fewest of each row, in all searches of a tile, that pay for the first commands."""
 _LOADING = 1
 """The worker of the engines that loads a slice while worker 0 searches another."""
 
@@ -176,7 +176,7 @@ class _Ranking:
         core.kernel.out.label("9")
 
     def _replace_nan(self, key: str) -> None:
-        """Make the bits of a NaN those of the infinity that is found last."""
+        """Replace a NaN by the bits of the infinity that is found last."""
         core, fmt = self.core, self.source.fmt
         if fmt.is_float:
             sign = 1 << (fmt.bits - 1)

@@ -248,7 +248,7 @@ class Feed:
 def to_parts(
     kernel: Kernel, targets: Sequence[Value], source: Value, n: Value, fmt: Format, compute: Format
 ) -> None:
-    """Elements in the format of the matrix engine; those of an FP32 product in two parts."""
+    """Convert elements to the format of the matrix engine; for an FP32 product, into two parts."""
     if compute is not Format.FP32:
         convert(kernel, targets[0], source, n, fmt, compute)
         return

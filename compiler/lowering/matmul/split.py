@@ -37,7 +37,7 @@ _FEWEST_TERMS = 512
 _MANY_TERMS, _FEW_BLOCKS = 2048, 4
 """The rule shares terms if there are at least this many, and this many tiles for each block."""
 _PROPOSED, _CHUNKS = 3, 2
-"""Number of proposed splits, and of those that may have the same grid."""
+"""Number of proposed splits, and how many of them may have the same grid."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ _NUMERIC_TYPES = (*FLOATS, *INTEGERS)
 
 
 def _fold(vector: SliceVector, operands: list[Operand], instruction: str, commutative: bool) -> Value:
-    """((a instruction b) instruction c) ..., begun with an operand that has data where the order is free."""
+    """((a instruction b) instruction c) ...; if the order is free, an operand that has data comes first."""
     ordered = sorted(operands, key=lambda operand: operand.data is None) if commutative else operands
     first, *others = ordered
     if not others:

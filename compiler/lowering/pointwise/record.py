@@ -79,7 +79,7 @@ class SliceVector(Vector):
         return spread
 
     def writable(self, operand: Operand) -> Value:
-        """The operand with one element for each of the slice, in a buffer that may be overwritten."""
+        """The operand as a buffer that may be overwritten, with an element for each element of the slice."""
         data = self.data(operand)
         if operand.data is None or operand.overwritable:
             return data

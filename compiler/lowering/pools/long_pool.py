@@ -64,7 +64,7 @@ def _is_few(target: Target, work: Work) -> bool:
 
 
 def _runs(work: Work) -> list[tuple[Folds, int]]:
-    """Runs of contiguous planes with their first channels: those of full width, then a narrower one."""
+    """Runs of contiguous planes with their first channels: planes of full width, then a narrower one."""
     source = work.input(0)
     positions, channels = math.prod(source.shape[1:-1]), source.shape[-1]
     if not source.blocked:

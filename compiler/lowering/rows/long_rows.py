@@ -118,7 +118,7 @@ class RowSegment:
     size: int
     """Elements that the buffer has room for."""
     used: int
-    """Elements of the buffer that have been written: those of the row, then any identity elements."""
+    """Elements of the buffer that have been written: the row's, then any identity elements."""
 
     @property
     def vector(self) -> Vector:

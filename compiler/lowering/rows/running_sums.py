@@ -63,7 +63,7 @@ class _RunningSums:
             kernel.emit("td.memset.fp32", dst=zeros, value=0.0, n=margin // WORD)
 
     def _places(self, count: Value) -> tuple[Value, Value]:
-        """Places of ``count`` elements of each lane in the two buffers: after the zeros, or before them."""
+        """Addresses in the two buffers for ``count`` elements of each lane, after or before the zeros."""
         if self.backwards:
             above = self.kernel.let(self.edge - count * self.row)
             return self.buffers[0] + above, self.buffers[1] + above

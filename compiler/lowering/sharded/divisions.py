@@ -44,7 +44,7 @@ def fits(layers: Layers, mesh: Mesh) -> bool:
 
 
 def _overlap(layers: Layers) -> bool:
-    """True if shares may overlap: with a dynamic number of rows, none of which needs another."""
+    """True if shares may overlap: the number of rows is dynamic, and no row needs another."""
     attention = any(isinstance(layer, AttentionLayer) for layer in layers.order)
     return isinstance(layers.rows, Size) and not attention
 

@@ -64,7 +64,7 @@ class Ones:
 
 
 class Normalizer:
-    """The normalizations of a sequence, and their constants in the scratchpad; ``rows``: those of a tile."""
+    """The normalizations of a sequence, and their constants in the scratchpad; a tile has ``rows`` rows."""
 
     def __init__(self, kernel: Kernel, layers: Layers, rows: int) -> None:
         self.kernel, self.sequence, self.rows = kernel, layers, rows
@@ -99,7 +99,7 @@ class Normalizer:
         return layer.columns, gathered_format(self.sequence, layer.source)
 
     def _load_vectors(self) -> None:
-        """Load scale and shift of all layers by one command, except those that products have."""
+        """Load scale and shift of all layers by one command, except where products contain them."""
         parameters = [_parameter(layer, at) for layer in self.layers for at in _parameters(layer)]
         if not parameters:
             return

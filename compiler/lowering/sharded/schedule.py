@@ -14,7 +14,7 @@ from .mesh import Mesh
 from .placement import COLUMNS
 
 _MOST_WEIGHTS = 1 << 18
-"""Bytes of the weights of a tile that arrive at once; those of two steps are in the scratchpad."""
+"""Most bytes of a tile's weights that one step loads; the scratchpad holds the weights of two steps."""
 
 Task = ProductPart | NormalizationLayer | AttentionLayer | QuantiseLayer
 

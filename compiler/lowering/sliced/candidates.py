@@ -9,7 +9,7 @@ from .share_layout import is_possible
 from .tile_share import TileShare
 
 _TWELFTHS = (12, 8, 6, 3)
-"""Shares are tried for these twelfths of the tiles for which an axis has elements."""
+"""An axis is shared, in trials, by these twelfths of the tiles that can have an element of it."""
 
 
 def fewest_tiles(tiles: int) -> int:

@@ -150,7 +150,7 @@ def _operand_share(
 
 
 def _window_of(op: str, call: Call) -> Window | None:
-    """The windows of an operator that can be those of a share; products of bytes have their own padding."""
+    """The windows of an operator if a share can have them; products of bytes have their own padding."""
     record = OPERATORS[op]
     if record.window is None or (record.product is not None and not call.tensor(0).is_float):
         return None

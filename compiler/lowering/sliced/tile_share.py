@@ -72,7 +72,7 @@ class TileShare:
         return reach.before > 0 or reach.last - reach.before + self.size > shape[self.axis]
 
     def joined(self, other: TileShare, shape: Shape) -> TileShare | None:
-        """The smallest parts that contain those of both; None if the parts do not advance alike."""
+        """The smallest parts that contain the parts of both; None if these do not advance alike."""
         one, two = self.reached(shape), other.reached(shape)
         alike = (self.axis, self.count, one.pitch, one.last) == (other.axis, other.count, two.pitch, two.last)
         if not alike:

@@ -149,7 +149,7 @@ class _Phase:
         return self.kernel.if_below(self.kernel.tile, share.tiles)
 
     def _symbols(self, stage: Stage) -> list[str]:
-        """The values that make up the image of a stage: one, or those that are joined, side by side."""
+        """The values that make up the image of a stage: one, or several that are joined, side by side."""
         symbol, pieces = stage.source.symbol, self.stages.pieces.items()
         joined = sorted((piece.channel, name) for name, piece in pieces if piece.whole.symbol == symbol)
         return [name for _, name in joined] or [symbol]

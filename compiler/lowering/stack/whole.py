@@ -107,7 +107,7 @@ def piece_of(base: Value, grid: Grid, fmt: Format, share: Share) -> ChannelPiece
 
 
 def pitch_of(grid: Grid, fmt: Format, share: Share) -> int:
-    """Bytes from the share of a tile to that of the next one.
+    """Bytes from a tile's share to the next tile's.
 
     Parts of planes begin at lines, except parts of bytes, because one instruction reads many as one image.
     """

@@ -41,7 +41,7 @@ def _condition(context: Context, module: ModuleOp) -> list[DdrRange]:
 
 
 Accesses = tuple[list[DdrRange], list[DdrRange]]
-"""The ranges that a phase reads, and those that it writes."""
+"""The ranges that a phase reads, and the ranges that it writes."""
 
 
 def accesses_of(

@@ -33,7 +33,7 @@ def _without_checksum(text: str) -> list[str]:
 def with_chips(
     text: str, constants: Bytes, image: Image, others: Mapping[tuple[int, ...], Image]
 ) -> tuple[str, Bytes]:
-    """Text and constants of a program for the first chips, with those of other chips after them."""
+    """Text and constants of a program for the first chips, followed by the constants of other chips."""
     own = _segment(image)
     pieces: list[Bytes] = [constants]
     lines = _without_checksum(text)

@@ -83,7 +83,7 @@ class _Growth:
         return None
 
     def _try(self, candidates: Mapping[_Groups, int], borders: Borders, cost: LayerCost) -> None:
-        """Search for new candidates: first those that save layers, then those around large values."""
+        """Search for new candidates: first the ones that save layers, then the ones around large values."""
         new = [each for each in candidates if each not in self.known]
         new.sort(key=lambda each: (-cost.layers_saved(each), -candidates[each]))
         for each in new:

@@ -68,7 +68,7 @@ class Sequences:
     ) -> None:
         self.context, self.pattern, self.decided, self.names = context, pattern, decided, names
         self.stages: dict[GroupOp, list[Work]] = {}
-        """The works of groups; for groups made here, those of the groups that they replace."""
+        """The works of groups; a group made here has the works of the groups that it replaces."""
         self.by_key: dict[str, SearchResult | None] = {}
         self.tried: list[Template] = []
         self._symbols: dict[SSAValue, str] = {}

@@ -38,7 +38,7 @@ _TRANSPOSE, _REPACK = 2, 1
 
 
 def policy(operation: TensorOperation) -> Order:
-    """The order that the lowering of an operation prefers for the result; FOLLOW is that of the operands."""
+    """The order that the lowering of an operation prefers for the result; FOLLOW: as the operands."""
     if isinstance(operation, CastOp) or _gives_image(operation):
         return Order.FOLLOW
     if not isinstance(operation, NodeOperation) or not operation.operands:

@@ -56,7 +56,7 @@ def versions_as_planned(
 
 
 def _sizes_as_planned(context: RangedContext, ranges: Ranges, sizes: Sequence[str]) -> None:
-    """Let the table of sizes begin with those of a plan, in their order."""
+    """Let the table of sizes begin with a plan's sizes, in their order."""
     try:
         context.size_loads |= {text: size_of_text(text, ranges.names) for text in sizes}
     except ValueError as problem:

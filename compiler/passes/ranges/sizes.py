@@ -106,7 +106,7 @@ def rewritten_at(context: RangedContext, point: Point) -> Graph:
 
 
 def _for_graph(context: RangedContext, graph: Graph) -> RangedContext:
-    """A context as that of a compilation, for another graph."""
+    """A copy of a compilation's context for another graph."""
     known = {name: getattr(context, name) for name in ("replaceable", "source", "twin")}
     return RangedContext(graph, context.machine, context.tiles, context.compute, **known)
 

@@ -292,7 +292,7 @@ def _widest_version(
 def _version(
     context: RangedContext, code: PhaseCode, anchor: int, left: Array, number: int, way: Way
 ) -> Version:
-    """Code that is right at a point, with those of the points left for which it is right too.
+    """Code that is right at a point, with the remaining points for which it is right too.
 
     Where it does not fit for the largest sizes, it is for smaller ones.
     """

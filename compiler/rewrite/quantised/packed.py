@@ -69,7 +69,7 @@ def _stored(graph: RewrittenGraph, name: str, turned: bool) -> _Stored | None:
 
 
 def _along_rows(values: Array, scale: Array, zero: Array, axis: int, block: int) -> _Stored | None:
-    """Express scales and zero points of one matrix, row, column or blocks as those of blocks of rows.
+    """Express scales and zero points of a matrix, row, column or block by blocks of rows.
 
     None for blocks of columns.
     """

@@ -93,7 +93,7 @@ class ChosenDegrees:
 
 
 class Cost(NamedTuple):
-    """Estimated cycles of chips, and those of exchanges among them."""
+    """Estimated cycles of chips, and the cycles that exchanges take of them."""
 
     cycles: int
     exchanges: int

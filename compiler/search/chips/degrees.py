@@ -100,7 +100,7 @@ class Degrees:
 
 
 def places_in(rings: Sequence[tuple[int, ...]]) -> tuple[tuple[int, int], ...]:
-    """By chip: its place in the batch, and in the ring of its group; ``rings`` are those of all groups."""
+    """By chip: its place in the batch, and in the ring of its group; ``rings``: the ring of each group."""
     found = {chip: (batch, place) for batch, ring in enumerate(rings) for place, chip in enumerate(ring)}
     return tuple(found[chip] for chip in range(len(found)))
 

@@ -16,7 +16,7 @@ from .rules import DividedAxis, NeedsWhole
 from .written import Wish
 
 _OF_THE_MODEL = " of the model"
-"""Stands among the products that divide a value for the model, whose wish no attempt drops."""
+"""An entry among the products that divide a value, if the model's sharding does; no attempt drops it."""
 
 
 class HonouredAttempt(Attempt):

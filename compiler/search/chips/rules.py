@@ -143,7 +143,7 @@ def with_parts_of_constants(parts: ChipParts, node: Node, ways: Mapping[int, Div
 def _way_of(
     parts: ChipParts, node: Node, call: Call, number: int
 ) -> tuple[DividedAxis, dict[int, DividedAxis]]:
-    """The division of a result, and those of constant operands."""
+    """The division of a result, and the divisions of constant operands."""
     shape, uniform = parts.graph.tensors[node.outputs[number]].shape, OPERATORS[node.op].uniform
     for repeat in sorted({1, *(parts.repeats.get(name, 1) for name in node.inputs)}):
         for axis, extent in enumerate(shape):

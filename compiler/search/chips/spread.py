@@ -37,7 +37,7 @@ class SpreadGraph:
     places: tuple[tuple[int, int], ...]
     """By chip: its place in the batch, and in the ring of its group."""
     divisions: Mapping[str, ChipDivision]
-    """By kind, without those of degree 1; each divides what chips compute after those before it."""
+    """The divisions by kind, without degree 1; each divides the parts that the ones before it have made."""
     split: Graph
     """The graph as it is divided."""
 
@@ -93,7 +93,7 @@ class SpreadGraph:
         return array
 
     def joined(self, outputs: Mapping[str, Array], names: Iterable[str] | None = None) -> dict[str, Array]:
-        """Values of the whole graph from those of the chips, by default its outputs.
+        """Values of the whole graph, by default its outputs, joined from the chips' parts.
 
         If several chips have the same part, the first one's is taken.
         """
@@ -102,7 +102,7 @@ class SpreadGraph:
         return {name: self._joined(name, [outputs[f"chip{chip}.{name}"] for chip in chips]) for name in names}
 
     def _joined(self, name: str, each: list[Array]) -> Array:
-        """A value from those of the chips in the order of their places, joined from the innermost kind on."""
+        """A value, joined from the chips' parts in the order of their places, from the innermost kind on."""
         for kind in reversed(("dp", "pp", *EXCHANGING)):
             degree = getattr(self.degrees, kind)
             division = self.divisions.get(kind)

@@ -18,7 +18,7 @@ from .timeline import Timeline
 from .trace import Trace, trace_of
 
 _RECENT = 8
-"""Traces in the cache: those of the candidates for a stack are priced again after all have been compared."""
+"""Traces in the cache, because a stack's candidates are priced again after all have been compared."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class Pricing:
     def __init__(self, machine: Machine) -> None:
         self.machine, self._ddr = machine, ddr_prices(machine)
         self._ticks: dict[str, tuple[int, Callable[[Sequence[int]], int]]] = {}
-        """For each mnemonic: the ticks of every command, and the function for those of its data."""
+        """For each mnemonic: the ticks of any command, and the function that gives the ticks of its data."""
         self._known: dict[Demand, Price] = {}
 
     def price(self, demand: Demand) -> Price:

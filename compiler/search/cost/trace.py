@@ -162,7 +162,7 @@ def _has_work(items: list[Item], registers: Registers) -> bool:
 
 
 class _Access(NamedTuple):
-    """A range of the scratchpad whose first byte is ``address``; its number among those of the demand."""
+    """A range of the scratchpad: its number among the demand's ranges, and its first byte ``address``."""
 
     number: int
     address: Expr

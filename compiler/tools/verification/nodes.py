@@ -188,7 +188,7 @@ def _first_wrong_together(graph: Graph, inputs: Values, values: Values, compile_
 
 
 def _smallest_part(graph: Graph, last: Node, values: Values, compile_: Compile) -> FailingPart | None:
-    """The smallest graph that is wrong among those of the last 1, 2, 4 ... nodes up to ``last``."""
+    """The smallest wrong graph of the last 1, 2, 4 ... nodes up to ``last``."""
     before, _ = needed(graph.nodes, [name for name in last.outputs if name])
     for count in _doubling(len(before)):
         nodes = before[-count:]

@@ -88,7 +88,7 @@ class Mistake:
 
 @dataclass(frozen=True)
 class TermSearch:
-    """The elements of a graph, and those that the instructions of a wrong program have computed."""
+    """The elements of a graph, and the elements that the instructions of a wrong program have computed."""
 
     wanted: FieldGraph
     values: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""How a team of tiles divides a chunk of an operand: against all divisions, tried one by one."""
+"""The division of a chunk of an operand among a team of tiles, compared with all divisions one by one."""
 
 from __future__ import annotations
 

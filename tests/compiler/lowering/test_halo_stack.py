@@ -197,7 +197,7 @@ def bias_bytes(program: Program) -> list[int]:
 def assert_same_bits(
     made: Graph, program: Program, monkeypatch: pytest.MonkeyPatch, dtype: str, tiles: int
 ) -> None:
-    """Those of the program without stacks, and no hazards."""
+    """Assert that a program gives the bits of the program without stacks, and has no hazards."""
     with monkeypatch.context() as patch:
         patch.setattr("compiler.passes.compilation.load_patterns", lambda name: apart())
         other = compile_graph(made, dtype, tiles)

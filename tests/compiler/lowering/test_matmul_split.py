@@ -31,7 +31,7 @@ def is_split(cut: Cut) -> bool:
 
 
 def split_cuts(case: Case, tiles: int = 16) -> list[Cut]:
-    """Those proposed, each with both ways of exchange."""
+    """Return the proposed splits, each with both ways of exchange."""
     found = [cut for cut in case.all_cuts(tiles) if is_split(cut)]
     ways = [(("way", "split"), ("exchange", way)) for way in ("dte", "ddr")]
     return list(dict.fromkeys(replace(cut, choices=choices) for cut in found for choices in ways))

@@ -1,4 +1,4 @@
-"""Where the sums of a stack's stages begin: a bias for every position, by a product whose sums are exact."""
+"""Initial sums of a stack's stages: a bias for every position, by a product whose sums are exact."""
 
 from __future__ import annotations
 

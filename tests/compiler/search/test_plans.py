@@ -47,7 +47,7 @@ def random_network(seed: int, folder: Path, search: str = "fast") -> Compile:
 
 @pytest.mark.parametrize("seed", GROWN)
 def test_groups_that_grow(seed: int, tmp_path: Path) -> None:
-    """Whether they do depends on prices at the ends of the ranges of the machine's figures."""
+    """Whether groups grow depends on prices at the ends of the ranges of the machine's figures."""
     plan = assert_replayed(random_network(seed, tmp_path), tmp_path)
     assert any(sequence.get("grown") for sequence in plan["sequences"])
 

@@ -13,7 +13,7 @@ from tx8isa.machine.description import Machine
 
 
 def times(mesh: ChipMesh) -> list[tuple[list[int], int]]:
-    """When the tiles of each chip end, and the rounds of the chip."""
+    """Return for each chip the times when its tiles end, and its rounds."""
     return [(chip.time.ends, chip.rounds) for chip in mesh.chips]
 
 

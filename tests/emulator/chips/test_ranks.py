@@ -22,7 +22,7 @@ from tx8isa.errors import Tx8Error
 
 
 def times(chips: Sequence[object]) -> list[object]:
-    """When the tiles of each chip end, and the rounds of the chip."""
+    """Return for each chip the times when its tiles end, and its rounds."""
     return [(chip.time.ends, chip.rounds) for chip in chips]  # type: ignore[attr-defined]
 
 

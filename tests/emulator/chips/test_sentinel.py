@@ -84,7 +84,7 @@ def test_the_rank_that_died_first_is_named(victim: int, ranks: Ranks) -> None:
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_the_rank_whose_process_has_ended_first_is_named(victim: int, ranks: Ranks) -> None:
-    """When something else holds its pipes."""
+    """Its pipes stay open, because something else holds them."""
     found = watching(ranks)
     for each in (ranks[victim], ranks[1 - victim]):
         each.end_process()

@@ -26,7 +26,7 @@ end:    li      a0, 0
 
 
 def at(client: Client, answer: str) -> int:
-    """Where thread 1 has stopped."""
+    """Return the pc of thread 1, which has stopped."""
     assert answer.startswith("T05") and answer.endswith("thread:1;"), answer
     return int.from_bytes(bytes.fromhex(client.ask("p20")), "little")
 

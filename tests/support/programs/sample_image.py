@@ -51,7 +51,7 @@ def with_part(index: int, **changes: object) -> Image:
 
 
 def descriptor_range(data: bytes) -> tuple[int, int]:
-    """Where the JSON stands in an image file."""
+    """Return the first and the last byte of the JSON in an image file, the last exclusive."""
     section = ELFFile(io.BytesIO(data)).get_section_by_name(".note.tx8")
     first = next(iter(section.iter_notes()))
     start = section["sh_offset"] + 12 + 4

@@ -17,7 +17,7 @@ SRC, USER_ID, MODE, LENGTH, DEST_NUM = 0x000, 0x010, 0x014, 0x018, 0x01C
 
 
 SPM_STREAM, DDR_STREAM = 60, 28
-"""Those that the chip gives to programs begin here."""
+"""The first streams, in the scratchpad and in DDR, that the chip gives to programs."""
 
 
 def config(length: int, packets: int = 1) -> int:

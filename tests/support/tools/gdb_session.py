@@ -8,7 +8,7 @@ from gdb_tools import gdb, serving
 
 
 def session(program: Path, *commands: str, options: tuple[str, ...] = ()) -> tuple[str, int, str, str]:
-    """What GDB printed; then exit status, output and messages of the emulator."""
+    """Return the output of GDB; then exit status, output and messages of the emulator."""
     with serving(program, *options) as server:
         printed = gdb(server, program, *commands)
         return printed, *server.end()

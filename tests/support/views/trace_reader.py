@@ -101,7 +101,7 @@ class Read:
         return [e for e in self.phase("X") if not categories or e["cat"] in categories]
 
     def engine_slices(self) -> list[Event]:
-        """Those of instructions."""
+        """Return the slices of instructions."""
         return [e for e in self.phase("X") if "instruction number" in e["args"] and e["cat"] != "arriving"]
 
     @cached_property

@@ -133,7 +133,7 @@ def _arranged(matrix: Array, chunk: PackedChunk, rows: int) -> Array:
 
 
 def _vectors(given: Array, numbers: Numbers, chunk: PackedChunk, factors: Array) -> Array:
-    """[chunks, bytes]: one row of 64 values for each group, those of a field times its factor."""
+    """[chunks, bytes]: one row of 64 values for each group, each value times the factor of its field."""
     rows = np.arange(0, len(numbers.values), chunk.group) // numbers.block
     arranged = _arranged(given.astype(np.float64)[rows], chunk, chunk.rows // chunk.group)
     scaled = arranged.reshape(len(arranged), chunk.fields, -1) * factors[:, None]

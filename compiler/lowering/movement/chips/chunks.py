@@ -58,7 +58,7 @@ class Chunks:
         return self.base + self.member.position(places) * whole_lines(self.bytes)
 
     def coming(self, number: int) -> Value:
-        """The address where the chunk of a round arrives, or that of the member ``number`` places after."""
+        """The address where the chunk of round ``number`` arrives, or of the member so many places after."""
         return self.arrived + number * whole_lines(self.bytes)
 
     @cached_property

@@ -182,7 +182,7 @@ class LinkPrice:
         return turn.busiest * self.size / self._rate
 
     def _of_a_tile(self, turn: RoundOfMessages, way: str) -> float:
-        """Cycles until a tile has sent its messages, has received those of others, and has added them."""
+        """Cycles until a tile has sent its messages, and has received and added the messages of others."""
         timing, tiles = self.machine.timing, self.tiles // (2 if way == DUAL else 1)
         core = timing.core
         command = timing.issue.of("ct").value + core.join.value + core.join_worker.value

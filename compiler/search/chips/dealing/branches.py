@@ -30,7 +30,7 @@ class _Unlike(Exception):
 
 @dataclass
 class Branches:
-    """Branches whose sum, plus that of ``others``, is the value ``total``."""
+    """Branches whose sum, plus the sum of ``others``, is the value ``total``."""
 
     total: str
     terms: Names

@@ -67,7 +67,7 @@ def _spans(graph: Graph) -> dict[str, tuple[int, int]]:
 
 
 def node_prices(graph: Graph, phases: Mapping[str, float]) -> dict[str, float]:
-    """Cycles of nodes from those of phases, whose names begin with that of a node."""
+    """Cycles of nodes, from the cycles of phases, whose names begin with a node's name."""
     found = dict.fromkeys((node.name for node in graph.nodes), 0.0)
     for phase, cycles in phases.items():
         owner = max((name for name in found if phase.startswith(name)), key=len, default="")

@@ -153,7 +153,7 @@ class PipelinedGraph:
         return self.spread.views(arrays)
 
     def joined(self, outputs: Mapping[str, Array], names: Iterable[str] | None = None) -> dict[str, Array]:
-        """As of ``SpreadGraph``; an output or a state is that of the stage that computes it."""
+        """As in ``SpreadGraph``; the stage that computes an output or a state gives it."""
         return {
             name: self.spread.joined(self._of_stage(name, outputs), [name])[name]
             for name in ([tensor.name for tensor in self.graph.outputs] if names is None else names)
