@@ -372,7 +372,7 @@ def _doubles(nodes: Sequence[str]) -> list[str]:
 
 
 def _unused_shardings(program: Program) -> list[str]:
-    """That the model says how several devices share it, in a program for one chip."""
+    """A remark if the model says how several devices share it, but the program is for one chip."""
     if program.spread is not None or not program.graph.shardings:
         return []
     known = ", ".join(str(each.devices) for each in program.graph.shardings)

@@ -68,7 +68,7 @@ class Kernel(CodeWriter):
         return Address(symbol)
 
     def loop(self, count: Value, start: Value = 0, step: int = 1) -> AbstractContextManager[Value]:
-        """The code of the body for each value from ``start`` to before ``count``, a loop unless it is one."""
+        """Run the body for each value from ``start`` to before ``count``; a single value needs no loop."""
         return loop(self, count, start, step)
 
     def if_below(self, index: Value, below: Value) -> AbstractContextManager[None]:
@@ -85,7 +85,7 @@ class Kernel(CodeWriter):
 
     @contextmanager
     def items(self, count: Value, first: int = 0) -> Iterator[Value]:
-        """The work items of this tile of ``count``, distributed round robin; tile ``first`` has the first."""
+        """This tile's work items of ``count``, distributed round robin; tile ``first`` has the first."""
         tiles = self.target.tiles
         shift = -first % tiles
         start: Value = self.tile if tiles > 1 else 0

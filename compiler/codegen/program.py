@@ -173,7 +173,7 @@ def extents(shape: Shape) -> str:
 
 
 def prologue(tiles: int, machine_tiles: int, scope: str = "") -> list[str]:
-    """Puts the tile's number into its register; tiles beyond the program's end at once.
+    """Puts the tile's number into its register, and ends all tiles that the program does not use.
 
     ``scope`` begins the symbols of a program that is one of several networks.
     """

@@ -17,7 +17,7 @@ from tx8isa.numbers.layouts import LINE_BYTES
 from .best_fit import best_gap
 
 _SMALL_GRAIN = 4096
-"""The core makes a multiple of this in one instruction, another address in two."""
+"""The grain of addresses in small code: the core makes a multiple of it in one instruction, not in two."""
 RESERVED_BYTES = 8192
 """Bytes that lowerings leave beside their slices for small buffers and for partly filled lines."""
 

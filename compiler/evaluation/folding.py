@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 _FEW = 65536
 """Elements of an operand that may fix the shape of a result."""
 _PARTS = 8
-"""Most elements of a result whose size data decides, for each of the operands: places of elements have an
-index for each axis."""
+"""Most elements of a result whose size data decides, for each element of the operands: places of elements
+have an index for each axis."""
 
 
 class FoldingError(Exception):

@@ -82,7 +82,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_rules(group("how the chip behaves"))
     _add_states(group("saved states, sessions and debuggers"))
     add = parser.add_argument
-    add("--gdb", type=port, metavar="PORT", help="run as a debugger says that connects to PORT (0: any)")
+    add("--gdb", type=port, metavar="PORT", help="a debugger that connects to PORT controls the run (0: any)")
     add("-q", "--quiet", action="store_true", help="no messages about compiled kernels")
     add("-v", "--verbose", action="store_true", help="say which kernels are compiled, and how long it took")
     _add_leaving(group("manual and caches"))

@@ -33,7 +33,7 @@ def _within(one: Number, another: Any, factor: Number) -> Any:
 
 @dataclass(frozen=True)
 class LinearSum:
-    """Atoms with their factors, and a number. An atom is no sum, product with a number, or number."""
+    """Atoms with their factors, and a number. Sums, products with numbers and numbers are no atoms."""
 
     terms: Terms
     number: Number

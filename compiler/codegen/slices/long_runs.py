@@ -23,7 +23,7 @@ from tx8isa.numbers.limits import LARGEST_CHANNELS, LARGEST_EXTENT, MOST_MOVES
 from .tensors import BLOCK
 
 _WORTHWHILE = 2.0
-"""Tiles seldom load all at once, and what comes after the reordering is issued later."""
+"""Least savings of a reordering, in multiples of its cost, which includes that later commands are delayed."""
 
 
 @dataclass(frozen=True)

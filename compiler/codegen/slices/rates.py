@@ -14,7 +14,7 @@ from tx8isa.numbers.formats import Format
 from .precision import PRODUCTS, engine_format, part_count
 
 CONTENTION = 2.25
-"""Times longer that copies take if all tiles send to their teams at once, than one copy on a free link.
+"""The time of all copies when all tiles send to their teams at once, in times of one copy on a free link.
 
 Copies wait for each other because each occupies all links on its way: 2.0 in teams of 4 tiles, 2.5 in a team
 of 16 (simulated).

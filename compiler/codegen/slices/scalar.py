@@ -47,7 +47,7 @@ class ScalarCode:
 
     @contextmanager
     def elements(self, count: int, block: int = _BLOCK, past_cache: bool = False) -> Iterator[Value]:
-        """The numbers below ``count`` of the elements of this tile; stores are complete after the loop.
+        """A loop over this tile's elements of ``count``, by their numbers; stores are complete after it.
 
         ``past_cache``: nothing is loaded, and all stores bypass the cache.
         """

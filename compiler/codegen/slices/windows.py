@@ -41,7 +41,7 @@ def unsupported_window(window: Window) -> str | None:
 class Geometry:
     """Windows over an image of rows and columns; an image of one axis has one column.
 
-    ``begin``: padding before the first row and column; ``rows`` and ``columns``: those of the result. With a
+    ``begin``: padding before the first row and column; ``rows`` and ``columns``: of the result. With a
     ``row_step`` of s the image consists of every s-th row in memory. ``whole``: blocks of output rows have
     the whole image, not only the rows that they need.
     """

@@ -38,7 +38,7 @@ class Part:
     orders: tuple[Places, ...]
     """The orders of terms in which programs add up."""
     scaled: Times = lambda terms: terms
-    """Terms times what every one is multiplied by."""
+    """Multiplies terms by the factor that all of them have."""
 
     def terms(self, field: PrimeField, factors: Sequence[Elements], places: Sequence[Places]) -> Elements:
         """The terms [residues, terms] from factors at given places of the operands."""
@@ -80,7 +80,7 @@ def _adds_up(op: str) -> Callable[[_Parts], _Parts]:
 
 
 def parts(work: FieldCall, op: str, operands: Sequence[Any], shape: Index, index: Index) -> Iterator[Part]:
-    """The sums in an element of a node's only result; of operators without any there are none."""
+    """The sums in an element of a node's only result; none for an operator without sums."""
     if op in _PARTS:
         yield from _PARTS[op](work, operands, shape, index)
 

@@ -116,7 +116,7 @@ class FieldGraph:
         return self.field.of_numbers(found) if found.dtype.kind == "f" else found
 
     def _moved(self, node: Node, operands: list[Value], floats: list[int]) -> list[Value]:
-        """The reference moves the numbers of elements; 0 is the number of a zero."""
+        """Move elements as the reference moves their numbers; number 0 stands for a zero."""
         kept, numbered, following = [np.zeros((self.field.residues, 1))], list(operands), 1
         for at in floats:
             shape = operands[at].shape[1:]

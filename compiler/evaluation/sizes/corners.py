@@ -33,7 +33,7 @@ def with_corners(graphs: Sequence[Graph]) -> list[Graph]:
 
 
 def _corners(graphs: Sequence[Graph]) -> Iterator[tuple[str, ...]]:
-    """The names that such a constant has in each graph, for all of them."""
+    """For each such constant, its name in each graph."""
     return (names for names, arrays in constants_of_all(graphs) if are_corners(arrays))
 
 

@@ -257,7 +257,7 @@ def here(size: int | Size) -> int:
 
 
 def chosen(condition: Any, one: Any, other: Any) -> Any:
-    """One of two sizes for each point by what the condition is there; no point leaves the domain."""
+    """For each point ``one`` if the condition holds there, else ``other``; no point leaves the domain."""
     if not isinstance(condition, Condition):
         return one if condition else other
     domain = condition.domain

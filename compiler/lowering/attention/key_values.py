@@ -52,7 +52,7 @@ class KeySweep:
 _BlockAction = Callable[[int, Value, Stretch, Value], None]
 """Code for one block: KEYS or VALUES, the head, the stretch, the number of the block in it."""
 _SlotAction = Callable[[Value, int, Value, Stretch, Value], None]
-"""The same after the slot of the head's first block."""
+"""Code for one block: the slot of the head's first block, then as for ``_BlockAction``."""
 
 
 class KeyValues:
@@ -112,7 +112,7 @@ class KeyValues:
             self._share(self._send, following, self._first_slot(following))
 
     def end_head(self) -> None:
-        """The blocks of queries of a head are done: until here loads of the next head used their buffers."""
+        """End a head after its blocks of queries: loads of the next head use their buffers until here."""
         if self._loads_ahead:
             self.kernel.await_worker(_LOADING)
 
@@ -208,7 +208,7 @@ class KeyValues:
             action(which, head, stretch, step)
 
     def _fill(self, base: Value, which: int, head: Value, stretch: Stretch, step: Value) -> None:
-        """Load a block into its slot; ``base`` is that of the head's first block."""
+        """Load a block into its slot; ``base`` is the slot of the head's first block."""
         begin = self.kernel.let(step * stretch.size + stretch.start)
         slots, number = self.slots[which], base + self._number(stretch, step)
         slots.put(number, slots.load(number, head, begin, stretch.size))

@@ -104,7 +104,7 @@ def _is_wide(work: Work) -> bool:
 
 
 def counts_differ(call: Call) -> bool:
-    """True if windows count different numbers of elements, or not all they cover; they may at free sizes."""
+    """True if windows count unequal numbers of elements, or not all they cover, or may at free sizes."""
     window = pool_window(call)
     geometry = window_geometry(window)
     if _counts_ones(call):

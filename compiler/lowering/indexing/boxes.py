@@ -77,7 +77,7 @@ class _Selection:
         self.core.emit(mnemonic, *registers, f"{self.prefix}.{name}")
 
     def thresholds(self, call: Call, given: list[DdrTensor | None]) -> None:
-        """Load them, and the constants of the arithmetic."""
+        """Load the thresholds, and the constants of the arithmetic."""
         core = self.core
         known = call.number("overlap"), call.attrs.get("score")
         self.has_least = given[1] is not None or known[1] is not None

@@ -85,7 +85,7 @@ class _ChainValue:
     """Addresses of the data by format."""
     number: float | None = None
     unit: int = 0
-    """Number of elements that repeat; 0 if the data have one for each of the slab."""
+    """Number of elements that repeat; 0 if the data have one for each element of the slab."""
     shared: bool = False
     """True if other slabs use the data too, so that they must not be overwritten."""
 
@@ -167,7 +167,7 @@ def byte_range(fmt: Format) -> tuple[int, int]:
 
 
 def _spread_inputs(chain: Chain) -> set[int]:
-    """Inputs that some node needs at full size, with one element for each of the slab."""
+    """Inputs that some node needs at full size, with one element for each element of the slab."""
     found: set[int] = set()
     for node in chain.nodes:
         entry = POINTWISE.get(node.op)

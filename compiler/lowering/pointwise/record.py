@@ -32,7 +32,7 @@ class Operand:
     """An operand of a body: exactly one of ``data``, ``number`` and ``combine`` is given."""
 
     data: Value | None = None
-    """Address of a buffer with one element for each of the slice."""
+    """Address of a buffer with an element for each element of the slice."""
     overwritable: bool = False
     """True if the body may overwrite ``data``."""
     number: float | None = None
@@ -69,7 +69,7 @@ class SliceVector(Vector):
         self.choose(x, small, whole)
 
     def data(self, operand: Operand) -> Value:
-        """The operand with one element for each of the slice, to be read only."""
+        """The operand with an element for each element of the slice, to be read only."""
         if operand.data is not None:
             return operand.data
         spread = self.temporary("spread")

@@ -27,7 +27,7 @@ from .mesh import Mesh
 class Participants:
     """The tiles of a mesh, as one of them sees them: its place, its mesh row and its mesh column.
 
-    ``rows``: those of the values; a tile computes ``share`` of them. Shares that do not divide them evenly
+    ``rows``: the rows of the values; a tile computes ``share`` of them. Shares that do not divide them evenly
     overlap at the end: then several tiles compute a row, and one of them stores it.
     """
 

@@ -63,11 +63,11 @@ def load_constants(
     vectors: ByteVectors | None,
     bias: ColumnBias | None,
 ) -> PreparedProduct:
-    """Start to load the constants of a product for ``rows`` rows; ``heads``: whose operand it computes.
+    """Start to load the constants of a product for ``rows`` rows; ``heads``: the attention that it is for.
 
-    ``shared``: whether the tiles of a mesh column send each other parts of the weights. ``vectors``: those of
-    a product of bytes. ``bias``: that of a product of floats, the initial sums of the first part. If other
-    initial sums are needed and the bias is not in parts, it is loaded with the last part.
+    ``shared``: whether the tiles of a mesh column send each other parts of the weights. ``vectors``: for a
+    product of bytes. ``bias``: for a product of floats, the initial sums of the first part. If other initial
+    sums are needed and the bias is not in parts, it is loaded with the last part.
     """
     kernel, layer = participants.kernel, part.layer
     width, fmt = layer.columns // participants.mesh.columns, layer.weight_fmt

@@ -23,8 +23,9 @@ Task = ProductPart | NormalizationLayer | AttentionLayer | QuantiseLayer
 class Superstep:
     """An exchange, and the computation from it to the next one.
 
-    ``gathered``: the symbol of the value whose columns the tiles of a mesh row exchange; ``keys``: of the one
-    whose keys and values those of a mesh column exchange. ``products``: those whose weights arrive here.
+    ``gathered``: the symbol of the value whose columns the tiles of a mesh row exchange; ``keys``: of the
+    value whose keys and values the tiles of a mesh column exchange. ``products``: the products whose weights
+    arrive here.
     """
 
     gathered: str | None = None

@@ -23,7 +23,7 @@ _MOST_STAGES_OF_ROWS = 10
 BETWEEN = "between"
 """The choice in a cut that says what tiles exchange between stages."""
 GATHER, HALO = "gather", "halo"
-"""Their channels of a result, with all tiles; rows at the edges of their bands, with their neighbours."""
+"""Tiles exchange channels of a result with all tiles, or the edge rows of their bands with neighbours."""
 AHEAD = "ahead"
 """The size in a cut that says how many steps before their use tiles send weights, if it is not one."""
 _LONG_COPY = 4000

@@ -143,7 +143,7 @@ class _Phase:
         return share
 
     def _taking_part(self, share: Share) -> AbstractContextManager[None]:
-        """Only the tiles that have a share."""
+        """Code for the tiles that have a share."""
         if share.tiles == self.kernel.target.tiles:
             return nullcontext()
         return self.kernel.if_below(self.kernel.tile, share.tiles)

@@ -236,7 +236,7 @@ class _Phase:
     # --- exchanges --------------------------------------------------------------------------------------
 
     def _taking_part(self) -> AbstractContextManager[None]:
-        """Only the tiles that have a band."""
+        """Code for the tiles that have a band."""
         if self.bands.count == self.kernel.target.tiles:
             return nullcontext()
         return self.kernel.if_below(self.kernel.tile, self.bands.count)

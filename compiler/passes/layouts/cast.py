@@ -40,7 +40,7 @@ class CastPass:
                 _retype(operation.results[0], casts.of_constant(operation))
             else:
                 fmt = casts.of(operation)
-                # The other operand of a Take only says when.
+                # The other operand of a Take only says when it runs.
                 for index in range(1 if operation.op == TAKE else len(operation.operands)):
                     casts.want(operation, index, fmt)
                 for result in operation.results:

@@ -23,10 +23,7 @@ _MOST_RUNS = 16
 
 @dataclass(frozen=True)
 class _Rule:
-    """Selects ``version`` if the product of ``names`` is at least ``bound``.
-
-    If not ``above``, if it is less.
-    """
+    """Selects ``version`` if the product of ``names`` is at least ``bound``, or, unless ``above``, less."""
 
     names: tuple[str, ...]
     bound: int

@@ -100,13 +100,13 @@ def _version(context: RangedContext, code: PhaseCode, wanted: PlannedVersion, ra
 
 
 def _runs(points: Array) -> Runs:
-    """The numbers of points."""
+    """The numbers of the chosen points, as runs."""
     edges = np.flatnonzero(np.diff(points.astype(np.int8), prepend=0, append=0))
     return [(int(begin), int(end)) for begin, end in edges.reshape(-1, 2)]
 
 
 def _points(runs: Runs | None, count: int) -> Array:
-    """The points with these numbers; all for None."""
+    """For each of ``count`` points, True if its number is in ``runs``; None stands for all."""
     found = np.full(count, runs is None)
     for begin, end in runs or ():
         if not 0 <= begin < end <= count:

@@ -29,7 +29,7 @@ from compiler.passes.rewrite import RewritePass
 
 _ONE_SIZE = "branches and loops of the program have one size; give it one with --shape"
 _MOST_ODD = 8
-"""Most graphs of another structure that are read, as if a window leaves one place of an axis."""
+"""Most graphs of another structure that are read, such as where a window leaves one place of an axis."""
 _NO_RANGE = "such a program runs no range of sizes; give its dimensions one size with --shape"
 
 

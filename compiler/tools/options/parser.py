@@ -197,7 +197,7 @@ def _add_run_options(parser: argparse._ArgumentGroup) -> None:
     add("--html", type=html_file, metavar="FILE.html", help="with --run, a page about it (docs/report.md)")
     add("--trace", metavar="FILE", help="with --run, a trace for Perfetto; .gz: compressed (docs/trace.md)")
     add("--strict", action="store_true", help="with --run, look for hazards (docs/strict.md)")
-    add("--gdb", type=port, metavar="PORT", help="run as a debugger says that connects to PORT (0: any)")
+    add("--gdb", type=port, metavar="PORT", help="a debugger that connects to PORT controls the run (0: any)")
     add("--save-inputs", metavar="DIR", help="with --run, write one .npy file per input, random ones too")
     add("--seed", type=int, default=0, metavar="N", help="of random inputs (default: 0)")
     add(

@@ -21,7 +21,7 @@ from compiler.search.chips.rules import ChipParts, NeedsWhole, divided
 from compiler.search.chips.stage import ChipDivision
 
 _CONTRACTION = "Einsum"
-"""It is divided as the products that it is made of."""
+"""The operator that is divided as the products that it is made of."""
 
 
 def written_out(graph: Graph) -> Graph:
