@@ -64,7 +64,7 @@ def _as_powers(array: Array) -> Array:
 
 
 def _as_scale(array: Array, count: int) -> Array:
-    """Powers of two over the root of the length of rows, up to a power of two.
+    """Powers of two over the root of the length of rows, which is divided by the nearest power of two.
 
     Lowerings multiply the root of the length, or of the length over the next power of two, into the scale,
     and the scale into weights. The product is a power of two, or such a root.

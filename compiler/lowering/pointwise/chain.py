@@ -26,7 +26,7 @@ LOADED_INTEGERS = ("int8", "uint8", "int32")
 """Integer types that the vector engine converts to FP32."""
 
 _CONSECUTIVE = 1 << 24
-"""Integers of a smaller magnitude are FP32 numbers; a larger one is rounded to none of them."""
+"""All integers of a smaller magnitude are FP32 numbers; rounding makes none of them of a larger one."""
 
 CASTS = ("Cast", "tx8be.cast")
 """Operations that change the format; to BOOL the result is 1 for every number but 0."""

@@ -32,7 +32,7 @@ def stack_placement(target: Target, work: Work) -> Placement:
 
 
 def order_at(work: Work, stages: Stages, before: int) -> int:
-    """The number, among the stages without joins, of the first that is not before a stage of the work."""
+    """The number of stages, joins left out, that come before the work's stage number ``before``."""
     return sum(_at(work, stage) < before for stage in stages.order)
 
 
