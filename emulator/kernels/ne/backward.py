@@ -1,4 +1,4 @@
-"""The gradient of convolution weights, a product over all result positions for each tap (docs/isa.md).
+"""The gradient of convolution weights, a product for each tap (docs/isa.md, Backward convolution).
 
 ``dW[ky, kx, o, i] = sum over n, oh, ow of dY[n, oh, ow, o] * X[n, y, x, i]`` with y = oh * sy + ky * dy - top
 and x = ow * sx + kx * dx - left, FP32 fused multiply-add in that order.
