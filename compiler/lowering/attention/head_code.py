@@ -18,6 +18,7 @@ from compiler.codegen.slices.aligned import (
 from compiler.codegen.slices.precision import split
 from compiler.codegen.slices.tensors import BLOCK, Stretch, stretches
 from compiler.codegen.slices.vector import Vector, convert
+from compiler.evaluation.sizes import always
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
 
@@ -110,19 +111,35 @@ class HeadCode:
     # --- two sweeps over the keys ------------------------------------------------------------------------
 
     def _largest_scores(self, block: QueryBlock, meanwhile: Callable[[], None]) -> Value:
-        """The first sweep: the address of the largest score of each query."""
+        """The first sweep: the address of the largest score of each query.
+
+        Blocks of keys are combined position by position, and reduced once, which is one instruction a block.
+        """
         kernel, fmt = self.kernel, self.plan.fmt
         largest = kernel.buffer("largest", aligned_bytes(1, self.queries, fmt))
-        kernel.emit(f"td.memset.{fmt.token}", dst=largest, value=_LOWEST[fmt], n=self.lanes)
 
-        def use(stretch: Stretch, step: Value) -> None:
-            data = self.weights.slice(step, stretch.size)
-            newest = kernel.buffer("newest", aligned_bytes(1, self.queries, fmt))
-            kernel.emit(f"ct.reduce.max.{fmt.token}", dst=newest, src0=data.base, shape=data.shape, dims="h")
-            Vector(kernel, fmt, self.lanes).vv("max", largest, largest, newest)
+        def reduce(data: Aligned) -> None:
+            kernel.emit(f"ct.reduce.max.{fmt.token}", dst=largest, src0=data.base, shape=data.shape, dims="h")
 
-        self._sweep(block, False, use, meanwhile)
+        if always(self.plan.own_blocks == 1):
+            self._sweep(block, False, lambda own, step: reduce(self.weights.slice(step, own.size)), meanwhile)
+            return largest
+        rows = self.plan.block_keys
+        found = slice_buffer(kernel, "highest", fmt, Grid(rows, 1, rows), self.queries)
+        kernel.emit(f"td.memset.{fmt.token}", dst=found.base, value=_LOWEST[fmt], n=found.elements)
+        self._sweep(block, False, lambda own, step: self._combine(found, own, step), meanwhile)
+        reduce(found)
         return largest
+
+    def _combine(self, found: Aligned, stretch: Stretch, step: Value) -> None:
+        """found = max(found, the scores of a block), each in its plane: the block may have fewer keys."""
+        data = self.weights.slice(step, stretch.size)
+        pairs = [(found, data)]
+        if not always(stretch.size == self.plan.block_keys):
+            planes = zip(found.by_planes(stretch.size), data.by_planes(stretch.size), strict=True)
+            pairs = [(into, part) for (_, into), (_, part) in planes]
+        for into, part in pairs:
+            Vector(self.kernel, into.fmt, part.elements).vv("max", into.base, into.base, part.base)
 
     def _shifted(self, block: QueryBlock, largest: Value) -> QueryBlock:
         """The queries together with the shift that the second sweep adds: minus their largest scores."""

@@ -269,7 +269,7 @@ def _spm_bytes(plan: AttentionPlan) -> int:
         loaded += 2 * aligned_bytes(keys, max(plan.d, plan.e), Format.FP32)
     if plan.parts > 1:
         loaded += 2 * WORD * (plan.parts + 1) * (plan.partial_elements + BLOCK)
-    scores = 2 * aligned_bytes(keys, queries, plan.fmt) + (parts - 1) * 2 * wide + wide
+    scores = 3 * aligned_bytes(keys, queries, plan.fmt) + (parts - 1) * 2 * wide + wide
     per_query = 3 * aligned_bytes(queries, plan.d, plan.fmt) + 4 * aligned_bytes(plan.e, queries, Format.FP32)
     tables = aligned_bytes(plan.e, plan.e, plan.fmt) + 8 * aligned_bytes(1, max(queries, keys), Format.FP32)
     if plan.causal is not None:
