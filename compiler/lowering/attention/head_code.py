@@ -62,9 +62,9 @@ class HeadCode:
         While a block is computed, the next is loaded and the result of the one before is finished.
         """
         kernel, count = self.kernel, self.stretch.count
-        self.key_values.begin_head(self.head, end)
+        self.key_values.begin_head(self.head)
         with kernel.if_below(first, count):
-            self._put(first, step, self._load(first, step))
+            self._load(first, step)()
         with kernel.loop(count, first, step) as block:
             self._block(block, first, step, end)
         self.key_values.end_head()
@@ -75,22 +75,27 @@ class HeadCode:
     def _block(self, block: Value, first: Value, step: int, end: Value) -> None:
         kernel = self.kernel
         following = kernel.let(block + step)
-        loaded: list[Aligned] = []
+        puts: list[Callable[[], None]] = []
 
         def meanwhile() -> None:
             with kernel.if_below(following, self.stretch.count):
-                loaded.append(self._load(following, step))
+                puts.append(self._load(following, step))
+            if self.key_values.loads_ahead:
+                self.key_values.load_next(self.head, end, turn, turns)
             with kernel.if_below(first, block):
                 self._finish(kernel.let(maximum(block - step, 0)), step)
 
+        if self.key_values.loads_ahead:
+            turn, turns = kernel.let(block // step), self.stretch.count // step
+            self.key_values.arrange_next(self.head, end, turn, turns)
         row = kernel.let(self._row(block))
         queries = QueryBlock(self.head, row, self.slots.block(block // step, self.queries))
         largest = self._largest_scores(queries, meanwhile)
         with kernel.if_below(following, self.stretch.count):
-            self._put(following, step, loaded[0])
+            puts[0]()
         with kernel.if_below(block, first + 1):
             self.key_values.begin_values(self.head)
-        if self.plan.heads_in_room > 1:
+        if self.key_values.loads_ahead:
             with kernel.if_below(self.stretch.count - 1, following):
                 self.key_values.send_next(self.head, end)
         shifted = self._shifted(queries, largest)
@@ -101,12 +106,15 @@ class HeadCode:
         """The first query of a block."""
         return block * self.queries + self.stretch.start
 
-    def _load(self, block: Value, step: int) -> Aligned:
-        row = self.kernel.let(self._row(block))
-        return self.slots.load(block // step, self.head, row, self.queries)
-
-    def _put(self, block: Value, step: int, loaded: Aligned) -> None:
-        self.slots.put(block // step, loaded, self.plan.scale)
+    def _load(self, block: Value, step: int) -> Callable[[], None]:
+        """Load a block of queries; returns what puts it into its slot."""
+        row, number = self.kernel.let(self._row(block)), block // step
+        if self.key_values.loads_ahead:  # the load may wait for those of another head
+            raw, planes = (self.kernel.buffer(name, self.slots.raw_bytes) for name in ("q_rows", "q"))
+            self.slots.fetch(raw, self.head, row, self.queries)
+            return lambda: self.slots.arrange(number, raw, planes, self.queries, self.plan.scale)
+        loaded = self.slots.load(number, self.head, row, self.queries)
+        return lambda: self.slots.put(number, loaded, self.plan.scale)
 
     # --- two sweeps over the keys ------------------------------------------------------------------------
 

@@ -89,7 +89,7 @@ class _PartCode(HeadCode):
         """Load, sweep, exchange, sweep, add up; the first tile stores the result."""
         kernel, exchanges = self.kernel, self.exchanges
         self.key_values.load_all(KEYS, self.head)
-        self._put(0, 1, self._load(0, 1))
+        self._load(0, 1)()
         self.key_values.load_all(VALUES, self.head)
         kernel.emit("td.memset.fp32", dst=self.partial, value=0.0, n=self.plan.partial_elements)
         block = QueryBlock(self.head, 0, self.slots.block(0, self.queries))

@@ -5,13 +5,14 @@ DTE sends it to the others. Nothing orders the writes of the DTE, so the team me
 read from DDR in one step, sent in the next and used from the one after that.
 
 If there is room for the keys and values of two heads, another worker of the engines loads those of the next
-head while worker 0 computes this one. They are sent during its last block of queries, and the team meets once
-a head.
+head while worker 0 computes this one: keys during the first half of its blocks of queries, values during the
+second. They are sent during the last one, and the team meets once a head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,6 +22,7 @@ from compiler.codegen.slices.aligned import Aligned
 from compiler.codegen.slices.tensors import Stretch, stretches
 from compiler.codegen.teams.team import Team, meet, tiles_from
 from compiler.evaluation.sizes import ever
+from tx8isa.numbers.division import ceil_div
 
 from .plan import AttentionPlan
 from .slots import BlockSlots
@@ -51,21 +53,26 @@ class KeySweep:
 
 _BlockAction = Callable[[int, Value, Stretch, Value], None]
 """Code for one block: KEYS or VALUES, the head, the stretch, the number of the block in it."""
-_SlotAction = Callable[[Value, int, Value, Stretch, Value], None]
-"""Code for one block: the slot of the head's first block, then as for ``_BlockAction``."""
+_OwnAction = Callable[[int, Value, Stretch, Value], None]
+"""Code for a block of a tile: KEYS or VALUES, the buffer for its rows, the stretch, its number."""
 
 
 class KeyValues:
     """K and V of a head; ``team``: the tiles that load them together, None if each tile loads its own."""
 
     def __init__(self, kernel: Kernel, plan: AttentionPlan, team: Team | None, part: Value = 0) -> None:
-        """``part``: the number of this tile among the tiles that share the keys of a head."""
+        """``part``: the number of this tile among those that share the keys of a head."""
         self.kernel, self.plan, self.team = kernel, plan, team
         self.first = kernel.let(part * plan.own_blocks)
         count = plan.own_blocks * plan.heads_in_room if plan.resident else plan.slots
         self.slots = [BlockSlots(kernel, plan, index, plan.block_keys, count) for index in (1, 2)]
         self.base: Value = 0
         """The number of the slot with the first block of this head."""
+        own = ceil_div(plan.blocks, team.size) if team is not None and self.loads_ahead else 0
+        size = max(slots.raw_bytes for slots in self.slots)
+        self.planes = kernel.buffer("planes", size) if own else 0
+        self.raws = [kernel.buffer("rows", size) for _ in range(own)]
+        """Buffers for the rows of the next head that this tile loads for its team."""
         self.others = team.tiles - tiles_from(kernel, kernel.tile, 1) if team is not None else 0
 
     def rows(self, which: int, stretch: Stretch, step: Value) -> list[Aligned]:
@@ -73,69 +80,136 @@ class KeyValues:
         return self.slots[which].block(self.base + self._number(stretch, step), stretch.size)
 
     @property
-    def _loads_ahead(self) -> bool:
+    def loads_ahead(self) -> bool:
+        """True if a team loads each head while it computes the one before."""
         return self.plan.heads_in_room > 1
 
     def begin(self, first: Value, end: Value) -> None:
         """Load the first of the heads from ``first`` to before ``end``, if each is loaded before its turn."""
-        if not self._loads_ahead:
+        if not self.loads_ahead:
             return
         assert self.team is not None
         with self.kernel.if_below(first, end):
-            self._share(self._fill, first, self._first_slot(first))
+            for which in (KEYS, VALUES):
+                self._own_blocks(which, partial(self._fetch, first))
+                self._own_blocks(which, partial(self._arrange, first))
             meet(self.kernel, self.team)
-            self._share(self._send, first, self._first_slot(first))
+            self._send_own(first)
 
-    def begin_head(self, head: Value, end: Value) -> None:
-        """Make the keys of a head ready; begin to load the next one if each is loaded before its turn."""
-        if not self._loads_ahead:
+    def begin_head(self, head: Value) -> None:
+        """Make the keys of a head ready."""
+        if not self.loads_ahead:
             self.load_all(KEYS, head)
             return
         assert self.team is not None
-        kernel, following = self.kernel, self.kernel.let(head + 1)
+        kernel = self.kernel
         self.base = kernel.let(self._first_slot(head))
         meet(kernel, self.team)
-        with kernel.if_below(following, end), kernel.on_worker(_LOADING):
-            self._share(self._fill, following, self._first_slot(following))
 
     def begin_values(self, head: Value) -> None:
         """Make the values of a head ready, during its first block of queries."""
-        if not self._loads_ahead:
+        if not self.loads_ahead:
             self.load_all(VALUES, head)
 
+    def load_next(self, head: Value, end: Value, turn: Value, turns: int) -> None:
+        """Load blocks of the next head, one in each of the first turns and of those from the middle on.
+
+        ``turn`` is the number of the block of queries, of ``turns`` or one more.
+        """
+        following = self.kernel.let(head + 1)
+        for which, first in ((KEYS, 0), (VALUES, turns // 2)):
+            for number in range(len(self.raws)):
+                with self._in_turn(first + number, turn), self.kernel.if_below(following, end):
+                    self._load_own(which, number, following)
+
+    def arrange_next(self, head: Value, end: Value, turn: Value, turns: int) -> None:
+        """Arrange the keys of the next head in the middle turn, its values in turn ``turns`` - 1.
+
+        They are there: an engine waits for what it is given, and so does what comes behind.
+        """
+        for which, last in ((KEYS, turns // 2), (VALUES, turns - 1)):
+            with self._in_turn(last, turn), self._after_loading(head, end) as following:
+                self._arrange_own(which, following)
+
+    @contextmanager
+    def _in_turn(self, number: int, turn: Value) -> Iterator[None]:
+        with self.kernel.if_below(number - 1, turn), self.kernel.if_below(turn, number + 1):
+            yield
+
     def send_next(self, head: Value, end: Value) -> None:
-        """Send the next head to the team, during the last block of queries, if it has been loaded."""
+        """Send the next head to the team, once it is arranged."""
+        with self._after_loading(head, end) as following:
+            self._send_own(following)
+
+    def end_head(self) -> None:
+        """End a head after its blocks of queries: loads of the next head use their buffers until here."""
+        if self.loads_ahead:
+            self.kernel.await_worker(_LOADING)
+
+    @contextmanager
+    def _after_loading(self, head: Value, end: Value) -> Iterator[Value]:
+        """Code for the next head, if there is one, once the instructions that load it are done so far."""
         kernel, following = self.kernel, self.kernel.let(head + 1)
         with kernel.if_below(following, end):
             with kernel.on_worker(_LOADING):
                 kernel.emit("ncc.wait")
-            self._share(self._send, following, self._first_slot(following))
-
-    def end_head(self) -> None:
-        """End a head after its blocks of queries: loads of the next head use their buffers until here."""
-        if self._loads_ahead:
-            self.kernel.await_worker(_LOADING)
+            yield following
 
     def _first_slot(self, head: Value) -> Value:
         """The slot with the first block of a head: two heads use them in turns."""
         return head % 2 * self.plan.own_blocks
 
-    def _share(self, action: _SlotAction, head: Value, base: Value) -> None:
-        """The action for the blocks of KEYS and VALUES that this tile loads for its team."""
+    def _own_blocks(self, which: int, action: _OwnAction) -> None:
+        """The action for the blocks of KEYS or VALUES that this tile loads for its team."""
+        for number in range(len(self.raws)):
+            self._own_block(which, number, action)
+
+    def _own_block(self, which: int, own: int, action: _OwnAction) -> None:
+        """The action for block number ``own`` of those."""
+        assert self.team is not None
+        kernel, size = self.kernel, self.team.size
+        number = kernel.let((self.team.member + (size - which)) % size + own * size)
+        for stretch in stretches(self.plan.n, self.plan.block_keys):
+            first = stretch.start // self.plan.block_keys
+            with kernel.if_below(first - 1, number), kernel.if_below(number, first + stretch.count):
+                action(which, self.raws[own], stretch, number)
+
+    def _load_own(self, which: int, own: int, head: Value) -> None:
+        with self.kernel.on_worker(_LOADING):
+            self._own_block(which, own, partial(self._fetch, head))
+
+    def _arrange_own(self, which: int, head: Value) -> None:
+        with self.kernel.on_worker(_LOADING):
+            self._own_blocks(which, partial(self._arrange, head))
+
+    def _fetch(self, head: Value, which: int, rows: Value, stretch: Stretch, number: Value) -> None:
+        begin = self.kernel.let(number * self.plan.block_keys)
+        self.slots[which].fetch(rows, head, begin, stretch.size)
+
+    def _arrange(self, head: Value, which: int, rows: Value, stretch: Stretch, number: Value) -> None:
+        self.slots[which].arrange(self._first_slot(head) + number, rows, self.planes, stretch.size)
+
+    def _send_own(self, head: Value) -> None:
+        """Send the blocks of a head that this tile has loaded to its team."""
+        base = self._first_slot(head)
+
+        def send(which: int, rows: Value, stretch: Stretch, number: Value) -> None:
+            self.slots[which].send(base + number, stretch.size, self.others)
+
         for which in (KEYS, VALUES):
-            self._all_blocks(partial(self._if_mine, partial(action, base), which, head))
+            self._own_blocks(which, send)
 
     def load_all(self, which: int, head: Value) -> None:
         """Load all blocks of KEYS or VALUES, if they stay in the scratchpad."""
         if not self.plan.resident:
             return
         if self.team is None:
-            self._all_blocks(partial(self._fill, 0, which, head))
+            self._all_blocks(partial(self._fill, which, head))
             return
         if which == KEYS:  # other tiles may still use the keys and values of the head before
             meet(self.kernel, self.team)
         for action in (self._fill, self._send):
-            self._all_blocks(partial(self._if_mine, partial(action, 0), which, head))
+            self._all_blocks(partial(self._if_mine, action, which, head))
             meet(self.kernel, self.team)
 
     def sweep(self, sweep: KeySweep) -> None:
@@ -143,7 +217,7 @@ class KeyValues:
         if self.plan.resident:
             self._sweep(sweep, lambda step: None, 0)
         elif self.team is None:
-            self._sweep(sweep, lambda step: self._if_swept(sweep, step, partial(self._fill, 0)), 2)
+            self._sweep(sweep, lambda step: self._if_swept(sweep, step, self._fill), 2)
         else:
             self._sweep_together(sweep, self.team)
 
@@ -170,17 +244,17 @@ class KeyValues:
             self._if_swept(sweep, step, partial(self._if_mine, action))
 
         for ahead in range(3):
-            move(kernel.let(first + ahead), partial(self._fill, 0))
+            move(kernel.let(first + ahead), self._fill)
         meet(kernel, team)
         for ahead in range(2):
-            move(kernel.let(first + ahead), partial(self._send, 0))
+            move(kernel.let(first + ahead), self._send)
         meet(kernel, team)
         sweep.prepare(first)
         sweep.meanwhile()
         with kernel.loop(end, first) as step:
             following = kernel.let(step + 1)
-            move(kernel.let(step + 3), partial(self._fill, 0))
-            move(kernel.let(step + 2), partial(self._send, 0))
+            move(kernel.let(step + 3), self._fill)
+            move(kernel.let(step + 2), self._send)
             with kernel.if_below(following, end):
                 sweep.prepare(following)
             sweep.use(step)
@@ -207,14 +281,13 @@ class KeyValues:
         with self.kernel.if_zero(owner % size):
             action(which, head, stretch, step)
 
-    def _fill(self, base: Value, which: int, head: Value, stretch: Stretch, step: Value) -> None:
-        """Load a block into its slot; ``base`` is the slot of the head's first block."""
+    def _fill(self, which: int, head: Value, stretch: Stretch, step: Value) -> None:
         begin = self.kernel.let(step * stretch.size + stretch.start)
-        slots, number = self.slots[which], base + self._number(stretch, step)
+        slots, number = self.slots[which], self._number(stretch, step)
         slots.put(number, slots.load(number, head, begin, stretch.size))
 
-    def _send(self, base: Value, which: int, head: Value, stretch: Stretch, step: Value) -> None:
-        self.slots[which].send(base + self._number(stretch, step), stretch.size, self.others)
+    def _send(self, which: int, head: Value, stretch: Stretch, step: Value) -> None:
+        self.slots[which].send(self._number(stretch, step), stretch.size, self.others)
 
     def _number(self, stretch: Stretch, step: Value) -> Value:
         """The number of a block among all of the head."""

@@ -217,7 +217,9 @@ def _placed(plan: AttentionPlan, target: Target, budget: int) -> AttentionPlan:
     fits = 1 < by_blocks <= blocks and plan.m % plan.block_queries == 0 and keeps_step
     plan = replace(plan, shared=plan.shared and fits)
     ahead = replace(plan, heads_in_room=2)
-    return ahead if plan.shared and plan.resident and _fits(ahead, budget) else plan
+    loads = 1 + ceil_div(plan.blocks, by_blocks)  # of keys, and then of values; and a turn to arrange them
+    several = plan.shared and plan.resident and blocks >= 2 * loads * by_blocks
+    return ahead if several and _fits(ahead, budget) else plan
 
 
 def _divides_keys(plan: AttentionPlan, target: Target, budget: int) -> bool:
@@ -265,7 +267,7 @@ def _spm_bytes(plan: AttentionPlan) -> int:
     block = aligned_bytes(keys, plan.d, matrix) + aligned_bytes(keys, plan.e, matrix)
     slots = plan.own_blocks * plan.heads_in_room if plan.resident else plan.slots
     loaded = parts * slots * (block + 2 * LINE_BYTES)
-    if plan.heads_in_room > 1:  # as they come from DDR, by rows and in planes
+    if plan.heads_in_room > 1:  # blocks of K and V as they come from DDR; planes share bytes with scores
         loaded += 2 * aligned_bytes(keys, max(plan.d, plan.e), Format.FP32)
     if plan.parts > 1:
         loaded += 2 * WORD * (plan.parts + 1) * (plan.partial_elements + BLOCK)

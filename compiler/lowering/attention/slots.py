@@ -5,7 +5,9 @@ from __future__ import annotations
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import Aligned, Grid, aligned_bytes, load_aligned
+from compiler.codegen.slices.long_runs import into_planes, stored_width
 from compiler.codegen.slices.precision import part_count
+from compiler.codegen.slices.tensors import BLOCK, dma_loops
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.evaluation.sizes import Size
 from tx8isa.numbers.division import round_up
@@ -15,6 +17,9 @@ from tx8isa.numbers.layouts import LINE_BYTES
 from .operands import first_of_row, queries_from
 from .plan import AttentionPlan
 
+_AT_ONCE = 32768
+"""Bytes of a load behind which the loads of another worker may have to wait."""
+
 
 class BlockSlots:
     """``count`` slots for blocks of at most ``rows`` rows of operand ``index``; blocks use them in turns.
@@ -23,7 +28,7 @@ class BlockSlots:
     """
 
     def __init__(self, kernel: Kernel, plan: AttentionPlan, index: int, rows: int, count: int) -> None:
-        self.kernel, self.plan, self.index, self.count = kernel, plan, index, count
+        self.kernel, self.plan, self.index, self.rows, self.count = kernel, plan, index, rows, count
         self.name, self.channels = "qkv"[index], plan.operands[index].shape[-1]
         parts = part_count(plan.fmt)
         self.fmt = Format.TF32 if parts > 1 else plan.fmt
@@ -64,6 +69,36 @@ class BlockSlots:
             place = first + lane
             load_aligned(kernel, self.name, tensor, place, step, part.grid, part.channels, into=part.base)
         return block
+
+    @property
+    def raw_bytes(self) -> int:
+        """Bytes of the rows of a block in the format that they have in DDR, also in planes."""
+        return aligned_bytes(self.rows, self.channels, self.plan.work.input(self.index).fmt)
+
+    def fetch(self, raw: Value, head: Value, begin: Value, rows: int) -> None:
+        """Load ``rows`` rows of a head from ``begin`` on into a buffer of ``raw_bytes``."""
+        tensor, matrix = self.plan.work.input(self.index), self.plan.operands[self.index]
+        row_bytes, token = self.channels * tensor.bytes_each, tensor.fmt.token
+        together = max(_AT_ONCE // row_bytes, 1)
+        for start in range(0, rows, together):
+            loops = dma_loops((matrix.strides[-2], 1), (min(together, rows - start), self.channels))
+            source = tensor.at(first_of_row(matrix, head, begin + start))
+            self.kernel.emit(f"rdma.{token}", dst=raw + start * row_bytes, src=source, **loops)
+
+    def arrange(self, number: Value, raw: Value, planes: Value, rows: int, scale: float = 1.0) -> None:
+        """Put such rows into the slot of block ``number``, in planes and in its format.
+
+        ``planes``: another buffer of ``raw_bytes``. The engines wait for the rows, and so does what comes
+        behind: they should be there.
+        """
+        fmt, grid = self.plan.work.input(self.index).fmt, Grid(rows, 1, rows)
+        direct = len(self.bases) == 1 and fmt is self.fmt
+        place = self.block(number, rows)[0].base if direct else planes
+        if not direct and self.channels <= BLOCK and self.channels == stored_width(self.channels):
+            place = raw  # one plane, which consists of the rows
+        else:
+            into_planes(self.kernel, fmt, place, raw, grid.extents, self.channels)
+        self.put(number, Aligned(place, fmt, grid, self.channels), scale)
 
     def put(self, number: Value, loaded: Aligned, scale: float = 1.0) -> None:
         """Convert loaded rows, multiplied by ``scale``, into the slot of block ``number``."""

@@ -179,20 +179,32 @@ def test_tiles_that_load_all_keys_together(queries: int, keys: int, masked: bool
 
 
 @pytest.mark.parametrize("fmt", list(TOLERANCE), ids=str)
-@pytest.mark.parametrize("sizes", [(5, 256, 256, 32), (5, 128, 256, 32), (1, 256, 130, 64)])
-@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(
+    ("sizes", "keys", "masked"),
+    [
+        ((5, 1024, 256, 32), 64, False),  # one team
+        ((5, 576, 64, 32), 64, False),  # teams of two tiles, with three heads and with two
+        ((2, 1024, 130, 64), 64, False),  # a last block that is short
+        ((3, 1024, 1024, 32), 256, True),
+    ],
+)
 def test_a_team_loads_the_next_head_while_it_computes(
-    sizes: tuple[int, int, int, int], masked: bool, fmt: Format
+    sizes: tuple[int, int, int, int], keys: int, masked: bool, fmt: Format
 ) -> None:
-    """All heads in one team; teams with three heads and with two; one head, whose last block is short."""
-    mask = causal(*sizes[1:3]) if masked and sizes[2] % 64 == 0 else None
-    text = made(sizes, fmt, mask).check(cut(64, 64, True), 4, strict=True)
+    case = made(sizes, fmt, causal(*sizes[1:3]) if masked else None)
+    text = case.check(cut(64, keys, True), 4, strict=True)
     assert re.search(r"rdma.* worker=1", text) and "ncc.wait                worker=1" in text
 
 
 def test_a_team_without_room_for_two_heads_loads_each_in_its_turn() -> None:
-    case = made((5, 256, 256, 32), Format.FP16)
+    case = made((5, 1024, 256, 32), Format.FP16)
     text = case.check(cut(64, 64, True), 4, 0x20000, strict=True)
+    assert "dte.broadcast" in text and "worker=1" not in text
+
+
+def test_a_team_with_few_blocks_of_queries_loads_each_head_in_its_turn() -> None:
+    """The next head would not be there before the last block."""
+    text = made((5, 512, 256, 32), Format.FP16).check(cut(64, 64, True), 4, strict=True)
     assert "dte.broadcast" in text and "worker=1" not in text
 
 
