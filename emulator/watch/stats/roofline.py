@@ -53,7 +53,11 @@ def class_peak(machine: Machine, number: int) -> Peak:
 
 def class_ticks(machine: Machine, number: int) -> float:
     """Return the ticks of one operation of a class on one tile at peak."""
-    figure = class_peak(machine, number).figure
+    return _per_operation(machine, class_peak(machine, number).figure)
+
+
+def _per_operation(machine: Machine, figure: Coefficient) -> float:
+    """Return the ticks of an operation at a peak."""
     per_cycle = figure.value / (machine.engines.clock.value if figure.unit == "op/s" else 1)
     return TICKS / per_cycle
 
@@ -145,8 +149,8 @@ def _arithmetic(machine: Machine, operations: Sequence[int], engine: str, tiles:
     ticks, peaks = 0.0, []
     for number, count in enumerate(operations):
         if count and number < _NONE and class_engine(number) == engine:
-            ticks += count * class_ticks(machine, number) / tiles
             peaks.append(class_peak(machine, number))
+            ticks += count * _per_operation(machine, peaks[-1].figure) / tiles
     return Least(ticks, peaks)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from .types import CoreTime, Figure, Loss, NodeTime, Report
+from .types import CoreTime, EngineTime, Figure, Loss, NodeTime, Report
 
 WIDTH = 110
 _ENGINES = ("CT", "NE", "RDMA", "WDMA", "TDMA", "SCALAR", "DTE")
@@ -120,30 +120,29 @@ def _peak(figure: Figure) -> str:
 def _engines(report: Report) -> Iterator[list[str]]:
     """Yield shares of the run, the mean of the tiles that use an engine."""
     yield [*_heads("busy", "waiting", "bank", "DDR", "NoC", "idle"), f"{'tiles':>7}{'instructions':>16}"]
-    for name in _ENGINES:
-        rows = [row for row in report.engines if row.engine == name]
-        if rows:
-            whole = report.cycles * len(rows) or 1
-            parts = [
-                sum(row.busy for row in rows),
-                sum(sum(row.waiting.values()) for row in rows),
-                sum(row.bank for row in rows),
-                sum(row.ddr for row in rows),
-                sum(row.noc for row in rows),
-                sum(row.idle for row in rows),
-            ]
-            count = sum(row.instructions for row in rows)
-            yield [name, *(_percent(part / whole) for part in parts), f"{len(rows):>7}{count:>16,}"]
+    for name, rows in _by_engine(report):
+        whole = report.cycles * len(rows) or 1
+        parts = [(r.busy, sum(r.waiting.values()), r.bank, r.ddr, r.noc, r.idle) for r in rows]
+        shares = [_percent(sum(column) / whole) for column in zip(*parts, strict=True)]
+        yield [name, *shares, f"{len(rows):>7}{sum(row.instructions for row in rows):>16,}"]
+
+
+def _by_engine(report: Report) -> list[tuple[str, list[EngineTime]]]:
+    """Return the times of each engine that a tile uses, in the order of the tables."""
+    rows: dict[str, list[EngineTime]] = {name: [] for name in _ENGINES}
+    for row in report.engines:
+        rows[row.engine].append(row)
+    return [pair for pair in rows.items() if pair[1]]
 
 
 def _waits(report: Report) -> Iterator[list[str]]:
     """Yield the engines whose older work each engine waits for."""
-    columns = [name for name in (*_ENGINES, "unknown") if any(name in row.waiting for row in report.engines)]
+    waited = set().union(*(row.waiting for row in report.engines))
+    columns = [name for name in (*_ENGINES, "unknown") if name in waited]
     if not columns:
         return
     yield _heads(*columns)
-    for name in _ENGINES:
-        rows = [row for row in report.engines if row.engine == name]
+    for name, rows in _by_engine(report):
         if any(row.waiting for row in rows):
             whole = report.cycles * len(rows)
             parts = [sum(row.waiting.get(column, 0.0) for row in rows) / whole for column in columns]
