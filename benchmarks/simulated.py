@@ -3,8 +3,8 @@
     python benchmarks/simulated.py
 
 Each program runs without simulated time, with it, and with a sink that counts slices. Networks run as
-``import tx8`` runs them: without time, with it, and with their cycles and statistics read. Times are
-processor times of all host threads together, the best of several runs.
+``import tx8`` runs them: without time, with it, and with their cycles read; then their statistics are read.
+Times are processor times of all host threads together, the best of several runs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -29,6 +31,7 @@ from emulator.timing.slices import Batch
 from host_time import image_of
 from tx8isa.machine.description import load_machine
 
+Result = TypeVar("Result")
 ROUNDS = 5
 COUNT = 100_000
 DIGITS = Path(__file__).parent.parent / "examples" / "digits" / "digits.json"
@@ -79,18 +82,19 @@ def loop(body: str, turns: int) -> Program:
     return Program(asm.assemble(text), load_machine(None))
 
 
-def seconds(program: Program, how: str) -> float:
-    """The least processor time of a run; ``how`` is ``off``, ``clock`` (simulated time) or ``sink``."""
+def seconds(program: Program) -> list[float]:
+    """The least processor times of runs in turn: without simulated time, with it, and with a sink."""
     inputs = {b.name: np.zeros(b.shape, travel_dtype(b)) for b in program.inputs}
-    times = []
-    for _ in range(ROUNDS + 1):
-        sinks = [Count()] if how == "sink" else []
-        system = program.start(inputs, timed=how != "off", sinks=sinks)
-        start = time.process_time()
-        system.run()
-        _ = system.cycles
-        times.append(time.process_time() - start)
-    return min(times[1:])  # the first run compiles kernels
+    times: list[list[float]] = []
+    for _ in range(2 * ROUNDS + 1):
+        times.append([])
+        for timed, sinks in ((False, []), (True, []), (True, [Count()])):
+            system = program.start(inputs, timed=timed, sinks=sinks)
+            start = time.process_time()
+            system.run()
+            _ = system.cycles
+            times[-1].append(time.process_time() - start)
+    return [min(each) for each in zip(*times[1:], strict=True)]  # the first runs compile kernels
 
 
 def compare(what: str, program: Program, instructions: int) -> None:
@@ -98,7 +102,7 @@ def compare(what: str, program: Program, instructions: int) -> None:
 
     ``instructions`` is not 0 for a program of small instructions; its goal is then the time per instruction.
     """
-    off, clock, sink = (seconds(program, how) for how in ("off", "clock", "sink"))
+    off, clock, sink = seconds(program)
     print(f"{what:44} {1e3 * off:9.1f} ms without, {clock / off - 1:6.1%} clock, {sink / off - 1:6.1%} sink")
     if instructions:
         each = 1e6 * (sink - off) / instructions
@@ -108,23 +112,30 @@ def compare(what: str, program: Program, instructions: int) -> None:
 
 
 def compare_network(name: str, folder: Path) -> None:
-    """Print the times of a network as users run it, whose reading of cycles and statistics counts too."""
+    """Print the times of a network as users run it, whose reading of cycles counts too, and that of reading
+    the statistics of a run whose cycles are known."""
     program = tx8.load(image_of(name, folder))
     inputs = random_arrays([(b.name, b.shape, travel_dtype(b)) for b in program.inputs], {}, 0)
     times: dict[str, float] = {}
 
-    def least(what: str, work: Callable[[], object]) -> None:
+    def least(what: str, work: Callable[[], Result]) -> Result:
         start = time.process_time()
-        work()
+        result = work()
         times[what] = min(times.get(what, 1e9), time.process_time() - start)
+        return result
+
+    def with_cycles() -> tx8.Run:
+        run = program.run(inputs)
+        _ = run.cycles
+        return run
 
     program.run(inputs)  # compiles kernels
     for _ in range(2 * ROUNDS):
         least("off", lambda: program.run(inputs, timed=False))
         least("run", lambda: program.run(inputs))
-        least("clock", lambda: program.run(inputs).cycles)
-        least("statistics", lambda: str(program.run(inputs).stats))
-    off, read = times["off"], 1e3 * (times["statistics"] - times["clock"])
+        run = least("clock", with_cycles)
+        least("statistics", partial(str, run.stats))
+    off, read = times["off"], 1e3 * times["statistics"]
     against = f"a run without time: {1e3 * off:.1f} ms"
     promise(f"{name}: tx8.Program.run", times["run"] / off, "times", at_most=1.4, against=against)
     promise(f"{name}: with its cycles", times["clock"] / off, "times", at_most=1.25, against=against)
