@@ -164,3 +164,23 @@ def trees_of(model: Any, graph: Graph) -> Trees | None:
     return Trees(
         model.arguments, [names.get(leaf) for leaf in range(model.arguments.num_leaves)], model.results
     )
+
+
+def kept_between_runs(
+    graph: Graph, state: Mapping[str, str], replaceable: Sequence[str], ranged: bool
+) -> Graph:
+    """Mark the graph's states, and the constants that sessions may replace."""
+    from compiler.evaluation.states import with_states
+    from compiler.passes.graph_operations import with_replaceable
+
+    stated = with_states(graph, state, ranged)
+    return with_replaceable(stated, replaceable) if replaceable else stated
+
+
+def known_dims(
+    dims: Mapping[str, Sequence[int] | str | int] | None, state: Mapping[str, str] | None
+) -> Ranges:
+    """Return the caller's size or range of each free dimension."""
+    from compiler.evaluation.sizes.ranges import ranges_of
+
+    return ranges_of(dims or {}, bool(state))

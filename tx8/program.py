@@ -21,7 +21,7 @@ from tx8isa.errors import Tx8Error
 from tx8isa.machine.description import Machine, load_machine
 from tx8isa.tools.files import made_folder, write_together
 
-from .models import Constants, Shapes, check_ranges, graph_of, opened, trees_of
+from .models import Constants, Shapes, check_ranges, graph_of, kept_between_runs, known_dims, opened, trees_of
 from .run import Options, Origin, Run, start, start_on_chips
 from .views.text import signature
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from compiler.passes.base import RangedSource
     from compiler.quantise import Chosen, DecisionTable, Settings
     from compiler.search.chips import Degrees, SharedGraph
-    from compiler.tools.verification.prove import Proof
+    from compiler.tools.verification.findings import Proof
     from emulator.memory.shapes import Sizes
     from emulator.session.runs import RepeatedRuns
 
@@ -154,17 +154,27 @@ class Program:
 
         return RepeatedRuns(self.emulated)
 
-    def prove(self, model: Any = None, *, seed: int = 0, sizes: Sizes | None = None, **options: Any) -> Proof:
+    def prove(
+        self,
+        model: Any = None,
+        *,
+        seed: int = 0,
+        sizes: Sizes | None = None,
+        steps: int | Sequence[Mapping[str, Any]] = 3,
+        **options: Any,
+    ) -> Proof:
         """Prove in prime fields that the program computes its graph, at the usual ``sizes`` or given ones.
 
-        A program from a file needs ``model`` and the options of ``compile``. Fault when the program stops.
+        Of a program with states, so many ``steps`` are proved; or one for each mapping, whose arrays of
+        integers the step has. A program from a file needs ``model`` and the options of ``compile``. Fault
+        when the program stops.
         """
         from compiler.tools.verification.prove import prove
 
         made = self if model is None else compile(model, machine=self.machine, **options)
         if made.compiled is None:
             raise Tx8Error("the program was not compiled here: prove(model) takes its model and options")
-        return prove(made.compiled, seed, None if made is self else self.image, sizes)
+        return prove(made.compiled, seed, None if made is self else self.image, sizes, steps)
 
     def save(self, folder: str | Path) -> Path:
         """Write ``prog.bin`` and the compiler's other files into a folder: all files or none."""
@@ -240,11 +250,11 @@ def compile(
 
     options: dict[str, Any] = {"tiles": tiles, "patterns": patterns, "search": search, "residency": residency}
     model, options["machine"] = opened(model, examples), _machine(machine, chips)
-    known = _known_dims(dims, state)
+    known = known_dims(dims, state)
 
     def graph_at(sizes: Mapping[str, int] | None) -> Graph:
         graph = graph_of(model, examples, shapes, constants, sizes, bounds)
-        return _kept_between_runs(graph, state or {}, replaceable, bool(known.dimensions))
+        return kept_between_runs(graph, state or {}, replaceable, bool(known.dimensions))
 
     graph, ranges = _sized(known, model, graph_at, dtype, calibrate is None and formats is None, bool(state))
     made = Quantisation(calibrate, calibration, max_loss, metric, formats).applied(graph, dtype, options)
@@ -258,26 +268,6 @@ def _with_choices(program: Compiled, name: str, made: Chosen, trees: Trees | Non
     if made.wide is not None:
         program = replace(program, wide=made.wide.joined(program.wide))
     return Program(program.image, program.machine, name, program, made.table, trees=trees, source=made.source)
-
-
-def _kept_between_runs(
-    graph: Graph, state: Mapping[str, str], replaceable: Sequence[str], ranged: bool
-) -> Graph:
-    """Mark the graph's states, and the constants that sessions may replace."""
-    from compiler.evaluation.states import with_states
-    from compiler.passes.graph_operations import with_replaceable
-
-    stated = with_states(graph, state, ranged)
-    return with_replaceable(stated, replaceable) if replaceable else stated
-
-
-def _known_dims(
-    dims: Mapping[str, Sequence[int] | str | int] | None, state: Mapping[str, str] | None
-) -> Ranges:
-    """Return the caller's size or range of each free dimension."""
-    from compiler.evaluation.sizes.ranges import ranges_of
-
-    return ranges_of(dims or {}, bool(state))
 
 
 def _sized(

@@ -29,9 +29,11 @@ def tx8dis() -> int:
 
 
 def tx8emu() -> int:
-    """The emulator, or the judge of kernels, which also knows C and Triton."""
+    """The emulator; or the judge of kernels, or proofs, which know other packages too."""
     if sys.argv[1:2] == ["judge"]:
         return _start("tx8emu", "tx8.judge.command", "main")
+    if any(word.partition("=")[0] == "--prove" for word in sys.argv[1:]):
+        return _start("tx8emu", "tx8.judge.proof", "main")
     return _start("tx8emu", "emulator.cli", "main")
 
 

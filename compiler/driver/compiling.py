@@ -151,11 +151,11 @@ def compile_graph(
     from compiler.search import read_plan
 
     machine = load_machine(None) if machine is None else machine
-    graph = graph if ranges is None else ranges.with_room(graph)
     given = read_plan(plan) if isinstance(plan, Path) else plan
     options: dict[str, Any] = {"patterns": patterns, "search": search, "residency": residency}
     options |= {"tiles": tiles, "machine": machine, "ranges": ranges}
     again = partial(compile_graph, graph, dtype, parallel=parallel, **options)
+    graph = graph if ranges is None else ranges.with_room(graph)
     begin: Callable[..., Context] = partial(context_of, dtype=dtype, **options)
     if parallel is not None or machine.chip_count > 1:
         chosen = chosen_degrees({"": graph}, dtype, tiles, machine, parallel, begin, given)

@@ -339,7 +339,8 @@ def prove(options: argparse.Namespace, program: Program) -> int:
     """
     from .run import RunFault, sizes_of_files
     from .verification.field_run import image_of_file, told_faults
-    from .verification.prove import Prover, lines
+    from .verification.findings import lines
+    from .verification.prove import Prover
 
     image = image_of_file(options.prove, program.machine) if isinstance(options.prove, Path) else None
     prover = Prover(program, options.seed, image)

@@ -67,7 +67,8 @@ class Restart:
 
 def _repeatable(system: System) -> bool:
     """Return True if everything that a run leaves in a system is reset here."""
-    return not (system.altered or system.sanitizer or any(system.traffic.started))
+    watched = system.sanitizer or system.field_run
+    return not (system.altered or watched or any(system.traffic.started))
 
 
 def _views(system: System) -> tuple[np.ndarray, np.ndarray]:

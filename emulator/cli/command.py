@@ -52,6 +52,8 @@ def _command(arguments: list[str] | None, team: Team | None = None) -> int:
     options = parsed(make_parser(), given)
     if not 1 <= options.threads <= 256:
         make_parser().error(f"argument --threads: {options.threads} is outside 1..256")
+    if options.prove:
+        make_parser().error("argument --prove: needs the compiler too: start the command tx8emu")
     if options.html and options.report and report_form(options.report) == "html":
         make_parser().error("--html and --report FILE.html both name the page")
     if options.json and (other := prints(options)):

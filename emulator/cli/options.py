@@ -79,6 +79,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--threads", type=_number, default=1, metavar="N", help="host threads that share the tiles (1)")
     add("--cycles-only", action="store_true", help="simulate time without data: there are no results")
     add("--serial", action="store_true", help="start with serial_mode = 1: one queue, program order")
+    _add_proof(group("proofs"))
     _add_rules(group("how the chip behaves"))
     _add_states(group("saved states, sessions and debuggers"))
     add = parser.add_argument
@@ -161,6 +162,16 @@ def _add_states(parser: argparse._ArgumentGroup) -> None:
         "--session",
         metavar="SCRIPT.json",
         help="run the program step by step, with states that stay between the steps (docs/sessions.md)",
+    )
+
+
+def _add_proof(parser: argparse._ArgumentGroup) -> None:
+    """Add the option that the installed command gives to compiler and emulator together."""
+    parser.add_argument(
+        "--prove",
+        nargs="?",
+        metavar="GRAPH",
+        help="prove that a program of tx8cc computes this graph (docs/proving.md; tx8emu --prove --help)",
     )
 
 

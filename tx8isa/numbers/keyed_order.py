@@ -39,3 +39,14 @@ def place_numbers(
     chosen = whole | short
     offset = (share * np.where(share > 0, _END - zero, zero))[chosen].astype(np.int64)
     places[chosen] = (np.broadcast_to(zero, own.shape)[chosen] + offset).astype(np.uint64)
+
+
+def spread(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Mix all bits of 64-bit words by a bijection: splitmix64."""
+    with np.errstate(over="ignore"):
+        x = np.asarray(words + np.uint64(0x9E3779B97F4A7C15))
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            x ^= x >> np.uint64(shift)
+            x *= np.uint64(factor)
+    x ^= x >> np.uint64(31)
+    return x

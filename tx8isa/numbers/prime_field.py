@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .formats import EXPONENT_BITS, MANTISSA_BITS, Format
-from .keyed_order import place_numbers
+from .keyed_order import place_numbers, spread
 from .packing import storage_dtype
 from .rounding import rounded
 from .simple_fractions import are_short, are_simple, held_fractions, simple_fractions, simple_roots
@@ -206,7 +206,7 @@ class PrimeField:
         found: Words = np.asarray(word)
         with np.errstate(over="ignore"):
             for operand in operands:
-                found = _spread(found ^ self._whole(operand).astype(np.uint64))
+                found = spread(found ^ self._whole(operand).astype(np.uint64))
         return found
 
     def hashed(self, name: str, x: Elements) -> Elements:
@@ -268,7 +268,7 @@ class PrimeField:
         """Return a word for each element, made of its residues by the primes."""
         found = np.zeros(x.shape[1:], np.uint64)
         for residue in self.canonical(x)[: self.primes]:
-            found = _spread(found ^ self._whole(residue).astype(np.uint64))
+            found = spread(found ^ self._whole(residue).astype(np.uint64))
         return found
 
     # -- numbers ------------------------------------------------------------------------------------------
@@ -281,13 +281,23 @@ class PrimeField:
     def of_scalars(self, values: npt.NDArray[np.float64], fmt: Format) -> Elements:
         """Convert immediate numbers to elements: the simplest fraction near each, or the root of one.
 
-        A number of ``compute`` means the same in FP32. The largest numbers of a format count as infinities.
+        A number of ``compute`` means the same in FP32.
         """
-        flat = np.where(np.abs(values) >= _largest(fmt), np.copysign(np.inf, values), values)
+        flat = self._with_infinities(values, fmt)
         bits = MANTISSA_BITS[fmt], MANTISSA_BITS[self.compute]
         fraction = held_fractions(np.where(np.isfinite(flat), flat, 0.0), *bits)
         found = self._of_fractions(*fraction, flat)
         return found if fmt is not Format.FP32 else self._with_roots(found, flat, are_simple(*fraction[:2]))
+
+    def _with_infinities(self, values: Elements, fmt: Format) -> Elements:
+        """Numbers with infinities in place of the largest ones of a float format, of which masks are made.
+
+        A program of FP16 has masks in FP32 too, of the largest number of FP16.
+        """
+        if not fmt.is_float:
+            return values
+        largest = (np.abs(values) >= _largest(fmt)) | (np.abs(values) == _largest(self.compute))
+        return np.where(largest, np.copysign(np.inf, values), values)
 
     def of_stored(self, values: npt.NDArray[Any], fmt: Format) -> Elements:
         """Convert numbers in memory, exact in a float format, to elements."""
@@ -297,9 +307,11 @@ class PrimeField:
         """Convert stored numbers to elements; FP32 numbers near a simple fraction or root become it."""
         if fmt.bits > 16:
             different, places = np.unique(patterns.astype(np.int64), return_inverse=True)
-            return self._meant(stored_numbers(different, fmt), fmt).take(places.reshape(patterns.shape), 1)
+            numbers = self._with_infinities(stored_numbers(different, fmt), fmt)
+            return self._meant(numbers, fmt).take(places.reshape(patterns.shape), 1)
         if fmt not in self._tables:
-            self._tables[fmt] = self.of_numbers(stored_numbers(np.arange(1 << fmt.bits), fmt))
+            numbers = stored_numbers(np.arange(1 << fmt.bits), fmt)
+            self._tables[fmt] = self.of_numbers(self._with_infinities(numbers, fmt))
         return self._tables[fmt].take(patterns, 1)
 
     def _meant(self, values: Elements, fmt: Format) -> Elements:
@@ -334,12 +346,12 @@ class PrimeField:
         """Draw random elements, which depend on a name and the seed."""
         key = zlib.crc32(name.encode()) | self.seed << 32
         with np.errstate(over="ignore"):
-            words = _spread(
-                np.arange(int(np.prod(shape)), dtype=np.uint64) + _spread(np.asarray(np.uint64(key)))
+            words = spread(
+                np.arange(int(np.prod(shape)), dtype=np.uint64) + spread(np.asarray(np.uint64(key)))
             )
         found = np.empty((self.residues, words.size))
         for at, prime in enumerate(self.moduli):
-            words = _spread(words + np.uint64(at + 1))
+            words = spread(words + np.uint64(at + 1))
             found[at] = ((words >> np.uint64(12)) % np.uint64(prime)).astype(np.float64)
         return self.reduced(found.reshape(self.residues, *shape))
 
@@ -379,16 +391,6 @@ def _largest(fmt: Format) -> float:
     """Return the largest finite number of a float format."""
     bias = 2 ** (EXPONENT_BITS[fmt] - 1) - 1
     return float((2.0 - 2.0 ** -MANTISSA_BITS[fmt]) * 2.0**bias)
-
-
-def _spread(words: Words) -> Words:
-    """Mix all bits of 64-bit words by a bijection: splitmix64."""
-    x = np.asarray(words + np.uint64(0x9E3779B97F4A7C15))
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        x ^= x >> np.uint64(shift)
-        x *= np.uint64(factor)
-    x ^= x >> np.uint64(31)
-    return x
 
 
 def stored_numbers(patterns: Integers, fmt: Format) -> Elements:

@@ -11,6 +11,7 @@ import numpy as np
 
 from compiler.operators.linear.attention import matrices, result_order
 from compiler.operators.linear.matmul import gemm_sizes
+from compiler.operators.linear.rotary import features
 from compiler.operators.record import Call
 from compiler.operators.reductions.axes import reduced_axes
 from compiler.operators.windows.conv import conv_window
@@ -256,6 +257,17 @@ def _attention(work: FieldCall, *operands: Elements | None) -> Elements:
     found = field.product(powers, v)
     found = field.multiply(found, sums)
     return found.transpose(0, *(axis + 1 for axis in result_order(call)))
+
+
+@means("Rotary")
+def _rotary(work: FieldCall, x: Elements, cosine: Elements, sine: Elements) -> Elements:
+    """Features times cosines, and their partners, some negated, times sines."""
+    field, turn = work.field, np.array(work.call.integers("turn"))
+    places = features(work.call).of(np.arange(x[0].size).reshape(x.shape[1:]))
+    rows = x.reshape(x.shape[0], -1)[:, places]
+    partners = rows[..., np.abs(turn) - 1] * np.sign(turn)
+    turned = field.multiply(*_aligned(partners, sine))
+    return field.add(field.multiply(*_aligned(rows, cosine)), turned)
 
 
 @means("Relu")

@@ -24,6 +24,8 @@ Recipe = Callable[[Graph, Node, list[Elements | None]], Elements]
 """Computes a node, element by element, by the program of this node alone."""
 Value = Any
 """Elements of floats; an array of integers or truth values, None where they follow from elements."""
+Values = Mapping[str, Value]
+"""The values of a graph, by name."""
 
 
 class FieldGraph:
@@ -101,7 +103,7 @@ class FieldGraph:
             return [self._of_numbers(found) for found in OPERATORS[node.op].reference(call, *operands)]
         if node.op in RULES:
             return [RULES[node.op](FieldCall(self.field, call, fmt), *operands)]
-        if OPERATORS[node.op].moves:
+        if OPERATORS[node.op].moves or call.attrs.get("reduction") == "none":
             return self._moved(node, operands, floats)
         if OPERATORS[node.op].needs is elementwise and floats == given and self._gives_floats(node):
             self.by_recipe.add(node.op)

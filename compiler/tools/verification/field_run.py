@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from asm.image import Buffer, Image, ddr_offset, named_place, read_again
-from asm.image.types import Window
+from asm.image import Image, named_place, read_again
 from compiler.driver import Program
 from compiler.graph import Array
 from compiler.tools.run import RunFault
 from tx8isa.machine.description import Machine
-from tx8isa.numbers.formats import Format
 from tx8isa.numbers.prime_field import Elements, PrimeField
 
 if TYPE_CHECKING:
@@ -27,16 +25,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FieldOutcome:
-    """The results of a run in prime fields."""
+    """The results of a run, or of a step, in prime fields."""
 
     outputs: Mapping[str, Elements]
-    """The outputs of floats."""
+    """The outputs of floats, and other ones that follow from elements."""
+    integers: Mapping[str, Array]
+    """The other outputs."""
     not_followed: Counter[str]
     """Instructions that were executed only in real numbers, with their counts."""
     computed: Results | None
     """All results of instructions; None unless requested."""
     writers: Mapping[str, npt.NDArray[np.int64]]
-    """For each element of the outputs the number of the instruction that computed it; 0: none is known."""
+    """For each element of ``outputs`` the number of the instruction that computed it; 0: none is known."""
     instructions: Sequence[str]
     """The instructions by these numbers, from 1, for people."""
 
@@ -45,42 +45,29 @@ class FieldOutcome:
         return self.instructions[number - 1] if number else ""
 
 
-def run_in_field(
-    program: Program,
-    field: PrimeField,
-    elements: Mapping[str, Elements],
-    real: Mapping[str, Array],
-    keep_results: bool = False,
-) -> FieldOutcome:
-    """Run a program on one chip; emulator.Fault when it stops.
+class FieldSteps:
+    """The steps of a program on one chip; its states keep their elements from step to step."""
 
-    ``elements`` are the inputs of floats, ``real`` has numbers for all inputs, with the sizes of the run.
-    """
-    import emulator
-    from emulator.memory.shapes import sized, sized_outputs
+    def __init__(self, program: Program, field: PrimeField) -> None:
+        import emulator
+        from emulator.session.field_session import FieldSession
 
-    loaded = emulator.Program(read_again(program.image, "prog.bin"), program.machine)
-    system = loaded.start(real, field=field)
-    run, windows = system.field_run, loaded.image.windows
-    assert run is not None
-    if keep_results:
-        run.keep_results()
-    sizes = loaded.sizes_of(real)
-    for buffer in (sized(loaded.image.shapes, each, sizes) for each in loaded.inputs):
-        if buffer.name in elements:
-            size = Format.parse(buffer.format).bits // 8
-            run.ddr.write(_places(buffer, windows), size, elements[buffer.name])
-    system.run(None)
-    run.check()
-    found, writers = dict[str, Elements](), dict[str, npt.NDArray[np.int64]]()
-    for buffer in sized_outputs(loaded.image, loaded.outputs, system.memories.ddr_area):
-        fmt = Format.parse(buffer.format)
-        if fmt.is_float:
-            found[buffer.name] = run.ddr.read(_places(buffer, windows), fmt)
-            writers[buffer.name] = run.ddr.writers(_places(buffer, windows))
-    computed = run.results() if keep_results else None
-    texts = [_described(loaded.image, *each) for each in run.issued]
-    return FieldOutcome(found, run.not_followed, computed, writers, texts)
+        loaded = emulator.Program(read_again(program.image, "prog.bin"), program.machine)
+        self._session = FieldSession(loaded, field)
+
+    def step(
+        self, elements: Mapping[str, Elements], real: Mapping[str, Array], keep_results: bool = False
+    ) -> FieldOutcome:
+        """Run a step; emulator.Fault when it stops.
+
+        ``elements`` are the inputs of floats, ``real`` has numbers for all inputs, with the sizes of the
+        step. States are inputs of the first step only.
+        """
+        found = self._session.step(elements, real, keep_results)
+        run, image = found.run, self._session.program.image
+        computed = run.results() if keep_results else None
+        texts = [_described(image, *each) for each in run.issued]
+        return FieldOutcome(found.outputs, found.integers, run.not_followed, computed, found.writers, texts)
 
 
 @contextmanager
@@ -106,11 +93,3 @@ def _described(image: Image, tile: int, address: int, name: str) -> str:
     line = image.lines.get(address)
     place = named_place(f"{line[0]}:{line[1]}" if line else "", image.nodes.get(address))
     return f"{name} of tile {tile} ({place})" if place else f"{name} of tile {tile}"
-
-
-def _places(buffer: Buffer, windows: Sequence[Window]) -> npt.NDArray[np.int64]:
-    """The offsets of the elements of a compact buffer, in its shape."""
-    first = ddr_offset(buffer.address, windows)
-    assert first is not None
-    size = Format.parse(buffer.format).bits // 8
-    return first + np.arange(int(np.prod(buffer.shape))).reshape(buffer.shape) * size

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import batch_bytes
-from tx8isa.numbers.prime_field import Elements
+from tx8isa.numbers.prime_field import Elements, PrimeField
 from tx8isa.records.meaning import Convolution, Direction, Matrix
 
 from . import selections
@@ -61,9 +61,19 @@ def gemm(step: FieldStep) -> None:
         return
 
     def compute() -> Elements:
-        return step.field.product(_stored(step, "zp_a", a), _stored(step, "zp_b", b))
+        return _product(step.field, _stored(step, "zp_a", a), _stored(step, "zp_b", b))
 
     _finish(step, size, lambda fmt: aligned(batches, m, n, fmt.bits), compute)
+
+
+def _product(field: PrimeField, a: Elements, b: Elements) -> Elements:
+    """A product, in which a matrix of ones and zeros moves the infinities of a mask, as it moves numbers."""
+    if np.isfinite(a).all() or not ((b == 0.0) | (b == 1.0)).all() or (b.sum(-2) > 1.0).any():
+        return field.product(a, b)
+    batches = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    wide = np.broadcast_to(a, (*batches, *a.shape[-2:]))
+    rows = np.broadcast_to(b.argmax(-2)[..., None, :], (*batches, a.shape[-2], b.shape[-1]))
+    return np.where(b.any(-2)[..., None, :], np.take_along_axis(wide, rows, -1), 0.0)
 
 
 def _literal(step: FieldStep, a: Places, b: Places, places: Callable[[Format], Places]) -> bool:

@@ -191,6 +191,16 @@ class FieldMemory:
         strides = rows.strides[0], step * rows.strides[1], rows.strides[1]
         return as_strided(rows[:, int(flat[0]) :], (rows.shape[0], flat.size, size), strides)
 
+    def kept(self, first: int, count: int) -> npt.NDArray[np.float32]:
+        """A copy of the elements and marks [residues, bytes] beside bytes that stay after a run."""
+        return self._elements[:, first : first + count].copy()
+
+    def put_back(self, first: int, kept: npt.NDArray[np.float32]) -> None:
+        """Put elements and marks of an earlier run beside bytes that have stayed since."""
+        end = first + kept.shape[1]
+        self._lines[first >> LINE_SHIFT : (end - 1 >> LINE_SHIFT) + 1] = True
+        self._elements[:, first:end] = kept
+
     def writers(self, places: Places) -> npt.NDArray[np.int64]:
         """Return, for each number, the instruction that has computed it; 0 for literals and inputs."""
         return np.asarray(self._rows[-1, places], np.int64)

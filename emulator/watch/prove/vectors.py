@@ -9,11 +9,14 @@ import numpy.typing as npt
 
 from tx8isa.insns.ct.activation import LEAKY_SLOPE, SATRELU_LIMIT
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.prime_field import RELATIONS, Elements, PrimeField
+from tx8isa.numbers.prime_field import RELATIONS, Elements, PrimeField, stored_numbers
 from tx8isa.records.meaning import Bitwise, Convert, Elementwise, Form, MaskedCopy, Relation, Unpack
 
 from .memory import Places
 from .step import FieldStep, NotFollowed
+
+_HIDDEN = -30000.0
+"""Programs of attention replace lower numbers of a mask by it, because powers of both are 0."""
 
 Unary = Callable[[PrimeField, Elements], Elements]
 Binary = Callable[[PrimeField, Elements, Elements], Elements]
@@ -88,7 +91,20 @@ def _operands(step: FieldStep, form: Form, count: int, literals: bool = False) -
     if step.literal(*places) and not literals:
         return None
     operands = [step.read(each) for each in places]
-    return [*operands, step.scalar("src1")] if form is Form.VS else operands
+    return [*operands, _held(step)] if form is Form.VS else operands
+
+
+def _held(step: FieldStep) -> Elements:
+    """The number that an instruction holds; the least number of masks hides as an infinity does."""
+    number = step.scalar("src1")
+    pattern = np.array([step.values["src1"] & (1 << step.form.bits) - 1])
+    is_hidden = _name(step) == "max" and bool(stored_numbers(pattern, step.form)[0] == _HIDDEN)
+    return np.full_like(number, -np.inf) if is_hidden else number
+
+
+def _name(step: FieldStep) -> str:
+    """The function of an instruction: ``add``, ``max``, ``ge``."""
+    return step.instruction.mnemonic.split(".")[1]
 
 
 def _count(step: FieldStep, form: Form) -> int:
@@ -99,7 +115,7 @@ def elementwise(step: FieldStep) -> None:
     """Execute a function; literals give literals if the result is exact: 0 + 1, but not the sigmoid of 0."""
     form = step.meaning.form
     count = _count(step, form)
-    result, name = step.vector("dst", count), step.instruction.mnemonic.split(".")[1]
+    result, name = step.vector("dst", count), _name(step)
     operands = _operands(step, form, count)
     if operands is not None:
         step.write(result, applied(step.field, name, *operands))
@@ -131,7 +147,7 @@ def relation(step: FieldStep) -> None:
         if operands is not None:
             raise NotFollowed("packed bits of a condition on elements")
         return
-    result, name = step.vector("dst", count), step.instruction.mnemonic.split(".")[1]
+    result, name = step.vector("dst", count), _name(step)
     if operands is not None:
         step.write(result, holds(step.field, name, operands))
         return

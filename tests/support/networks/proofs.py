@@ -23,7 +23,8 @@ import onnx
 from compiler.driver import compile_graph
 from compiler.frontend import load
 from compiler.graph import Graph, GraphError
-from compiler.tools.verification.prove import Proof, lines, prove
+from compiler.tools.verification.findings import Proof, lines
+from compiler.tools.verification.prove import prove
 from network_draws import drawn
 from paths import ROOT
 

@@ -17,7 +17,8 @@ from compiler.cli import main
 from compiler.driver import Program, compile_graph
 from compiler.frontend import load
 from compiler.graph import GraphError
-from compiler.tools.verification.prove import lines, prove
+from compiler.tools.verification.findings import lines
+from compiler.tools.verification.prove import prove
 from example_modules import example_modules
 from onnx_models import imported
 from paths import ROOT

@@ -19,7 +19,8 @@ from compiler.driver import Program, compile_graph
 from compiler.evaluation.field.twin import twin_of
 from compiler.graph import Graph, GraphError
 from compiler.tools.run import check, execute, random_inputs
-from compiler.tools.verification.prove import Proof, lines, prove
+from compiler.tools.verification.findings import Proof, lines
+from compiler.tools.verification.prove import prove
 from compiler_harness import draw, graph, one
 from example_modules import example_modules
 from float_nets import mlp, small_cnn

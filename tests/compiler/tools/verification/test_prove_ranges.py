@@ -18,7 +18,8 @@ from compiler.cli import main
 from compiler.driver import Program
 from compiler.evaluation.sizes.ranges import ranges_of
 from compiler.graph import GraphError
-from compiler.tools.verification.prove import Prover, lines, prove
+from compiler.tools.verification.findings import lines
+from compiler.tools.verification.prove import Prover, prove
 from program_mutants import drawn
 from range_models import perceptron, picture, recurrent_cell, text_line
 
@@ -107,12 +108,6 @@ def test_sizes_of_a_program_of_one_size_are_refused() -> None:
     one_size = tx8.compile(perceptron(), dtype="fp16", dims={"rows": 4})
     with pytest.raises(tx8.Error, match="the program has one size, not rows"):
         one_size.prove(sizes={"rows": 4})
-
-
-def test_states_that_grow_are_refused(program: Program) -> None:
-    growing = replace(program.ranges, growing=(object(),))  # type: ignore[type-var,arg-type]
-    with pytest.raises(GraphError, match="--prove takes no programs with states that grow"):
-        prove(replace(program, ranges=growing))
 
 
 def test_mistakes_at_other_sizes_are_found(program: Program) -> None:

@@ -12,7 +12,8 @@ import emulator
 from compiler.driver import Program, compile_graph
 from compiler.evaluation.field.run import FieldGraph
 from compiler.graph import Graph, GraphError
-from compiler.tools.verification.prove import Proof, lines, prove
+from compiler.tools.verification.findings import Proof, lines
+from compiler.tools.verification.prove import prove
 from compiler_harness import draw, graph, one
 from program_mutants import Mutant, drawn
 from tx8isa.numbers.formats import Format

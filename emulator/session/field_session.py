@@ -1,0 +1,116 @@
+"""Sessions in prime fields, which proofs run: states carry their elements from step to step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from asm.image import Buffer
+from emulator.chip.system import System
+from emulator.memory.buffers import Array
+from emulator.memory.shapes import sized_outputs
+from emulator.program import Program
+from emulator.watch.prove.memory import Places
+from emulator.watch.prove.observer import FieldRun
+from tx8isa.numbers.formats import Format
+from tx8isa.numbers.prime_field import Elements, PrimeField
+
+from .session import ProgramSession
+
+_BYTE, _LONGEST = 8, 32
+"""Bits of the shortest and the longest numbers that have elements."""
+
+
+@dataclass(frozen=True)
+class FieldStepResult:
+    """What a step has computed; outputs include the new values of states, with their sizes in the step."""
+
+    outputs: Mapping[str, Elements]
+    """The outputs of floats, and others that have elements."""
+    integers: Mapping[str, Array]
+    """The other outputs."""
+    writers: Mapping[str, npt.NDArray[np.int64]]
+    """For each element of ``outputs`` the number of the instruction that computed it; 0: none is known."""
+    run: FieldRun
+
+
+class FieldSession(ProgramSession):
+    """A session of a program on one chip, executed in prime fields too.
+
+    Each step runs on numbers and on elements. What stays in DDR until the next step are the bytes of the
+    states, with the elements and marks beside them; all else is as after loading.
+    """
+
+    def __init__(self, program: Program, field: PrimeField) -> None:
+        super().__init__(program, field=field)
+        self.field = field
+        self._kept: dict[str, npt.NDArray[np.float32]] = {}
+        self._placed: Mapping[str, Elements] = {}
+        self._keeps_results = False
+        self._result: FieldStepResult | None = None
+
+    def step(
+        self, elements: Mapping[str, Elements], real: Mapping[str, Array], keep_results: bool = False
+    ) -> FieldStepResult:
+        """Run a step; ``elements`` are those of inputs of floats, ``real`` has numbers for all inputs.
+
+        States among them replace those of the step before. Fault when the program stops; InputError,
+        SessionError and SizeError for arrays that do not fit.
+        """
+        states = {name: array for name, array in real.items() if name in self._states}
+        if states:
+            self.set_state(states)
+            self._kept.clear()
+        self._placed, self._keeps_results = elements, keep_results
+        self.run({name: array for name, array in real.items() if name not in states})
+        assert self._result is not None
+        return self._result
+
+    def _run(self, network: str) -> int | None:
+        (chip,) = self._chips
+        system = chip.entries[network].restart.begin(**self._options)
+        run = system.field_run
+        assert run is not None
+        if self._keeps_results:
+            run.keep_results()
+        for name, kept in self._kept.items():
+            run.ddr.put_back(chip.states[name].offset, kept)
+        for buffer in self.program.inputs:
+            if (given := self._placed.get(buffer.name)) is not None:
+                places = self._places(buffer, given.shape[1:])
+                run.ddr.write(places, Format.parse(buffer.format).bits // 8, given)
+        system.run(self._limit)
+        run.check()
+        self._result = self._read(system, run)
+        self._kept = {name: run.ddr.kept(each.offset, each.size) for name, each in chip.states.items()}
+        return system.cycles
+
+    def _elements(self, run: FieldRun, places: Places, fmt: Format) -> Elements:
+        """Return the elements of an output; those of integers that are too long for elements are unknown."""
+        if fmt.bits > _LONGEST:
+            return np.full((self.field.residues, *places.shape), np.nan)
+        return run.ddr.read(places, fmt)
+
+    def _places(self, buffer: Buffer, shape: tuple[int, ...]) -> Places:
+        """Return the offsets in DDR of the elements of an input or output that has a shape in this step."""
+        declared, first = self.program.image.shapes, self.program.offset(buffer)
+        room = declared is not None and (buffer.kind, buffer.name) in declared.room
+        whole = buffer.shape if room else shape
+        numbers = np.arange(int(np.prod(whole))).reshape(whole)[tuple(map(slice, shape))]
+        return first + numbers * (Format.parse(buffer.format).bits // 8)
+
+    def _read(self, system: System, run: FieldRun) -> FieldStepResult:
+        """Return the outputs, before the memories are prepared for the next step."""
+        results = self.program.results(system)
+        outputs, writers = dict[str, Elements](), dict[str, npt.NDArray[np.int64]]()
+        sized = sized_outputs(self.program.image, self.program.outputs, system.memories.ddr_area)
+        for whole, buffer in zip(self.program.outputs, sized, strict=True):
+            fmt, places = Format.parse(buffer.format), self._places(whole, buffer.shape)
+            if fmt.bits >= _BYTE and (fmt.is_float or run.ddr.has_elements(places)):
+                outputs[buffer.name] = self._elements(run, places, fmt)
+                writers[buffer.name] = run.ddr.writers(places)
+        integers = {name: array for name, array in results.items() if name not in outputs}
+        return FieldStepResult(outputs, integers, writers, run)
