@@ -290,10 +290,7 @@ class PrimeField:
         return found if fmt is not Format.FP32 else self._with_roots(found, flat, are_simple(*fraction[:2]))
 
     def _with_infinities(self, values: Elements, fmt: Format) -> Elements:
-        """Numbers with infinities in place of the largest ones of a float format, of which masks are made.
-
-        A program of FP16 has masks in FP32 too, of the largest number of FP16.
-        """
+        """Infinities for the largest numbers of a format, or of ``compute``: masks are made of them."""
         if not fmt.is_float:
             return values
         largest = (np.abs(values) >= _largest(fmt)) | (np.abs(values) == _largest(self.compute))
