@@ -73,7 +73,7 @@ def _product(field: PrimeField, a: Elements, b: Elements) -> Elements:
     batches = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     wide = np.broadcast_to(a, (*batches, *a.shape[-2:]))
     rows = np.broadcast_to(b.argmax(-2)[..., None, :], (*batches, a.shape[-2], b.shape[-1]))
-    return np.where(b.any(-2)[..., None, :], np.take_along_axis(wide, rows, -1), 0.0)
+    return np.where(np.asarray(b.any(-2))[..., None, :], np.take_along_axis(wide, rows, -1), 0.0)
 
 
 def _literal(step: FieldStep, a: Places, b: Places, places: Callable[[Format], Places]) -> bool:
