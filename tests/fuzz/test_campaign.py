@@ -199,7 +199,7 @@ def test_a_pool_that_is_too_large_is_refused_as_such() -> None:
         (["ten"], "invalid int value: 'ten'"),
         (["5", "nothing"], "no kind is called 'nothing'; there are instructions, "),
         (["5", "gdb", "--jobs", "2"], "--jobs must be from 1 to the number of kinds, 1"),
-        (["5", "--jobs", "0"], "--jobs must be from 1 to the number of kinds, 19"),
+        (["5", "--jobs", "0"], "--jobs must be from 1 to the number of kinds, 20"),
         (["-5"], "say for how many seconds"),
     ],
 )
