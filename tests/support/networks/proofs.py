@@ -11,20 +11,23 @@ The exit status is 1 if a program is wrong.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 import onnx
 
-from compiler.driver import compile_graph
+import tx8
+from compiler.driver import Program, compile_graph
 from compiler.frontend import load
 from compiler.graph import Graph, GraphError
 from compiler.tools.verification.findings import Proof, lines
-from compiler.tools.verification.prove import prove
+from compiler.tools.verification.prove import Prover
+from growing_models import decoder, states
 from network_draws import drawn
 from paths import ROOT
 
@@ -33,7 +36,10 @@ from light import NAMES, light_model
 from make import resnet_block
 from transformers import SIZES, transformer
 
-Make = Callable[[], Graph]
+Make = Callable[[str], Program]
+"""Compiles a program in a format of floats."""
+_PLACE = re.compile(r"^at [^:]*: ")
+"""Sizes and step of a finding."""
 
 
 def _read(model: onnx.ModelProto) -> Graph:
@@ -44,44 +50,57 @@ def _read(model: onnx.ModelProto) -> Graph:
 
 
 def named() -> dict[str, Make]:
-    """The examples and the networks of the benchmarks."""
-    found: dict[str, Make] = {
+    """The examples, the networks of the benchmarks, and decoders whose caches grow."""
+    graphs: dict[str, Callable[[], Graph]] = {
         path.stem: partial(load, path)
         for name in ("mlp", "attention", "batchnorm")
         for path in sorted((ROOT / "examples" / name).glob("*.json"))
     }
-    found["digits"] = partial(load, ROOT / "examples/digits/digits.json")
-    found["block"] = lambda: _read(resnet_block())
-    found |= {name: partial(lambda each: _read(light_model(each)), name) for name in NAMES}
-    found |= {name: partial(lambda each: _read(transformer(SIZES[each])), name) for name in SIZES}
-    return found
+    graphs["digits"] = partial(load, ROOT / "examples/digits/digits.json")
+    graphs["block"] = lambda: _read(resnet_block())
+    graphs |= {name: partial(lambda each: _read(light_model(each)), name) for name in NAMES}
+    graphs |= {name: partial(lambda each: _read(transformer(SIZES[each])), name) for name in SIZES}
+    found = {name: partial(_compiled, make) for name, make in graphs.items()}
+    return found | {"growing decoder": _growing}
 
 
-def state(proof: Proof) -> str:
-    """One word, or two, for a proof."""
-    if proof.differences:
+def _compiled(make: Callable[[], Graph], dtype: str) -> Program:
+    return compile_graph(make(), dtype)
+
+
+def _growing(dtype: str) -> Program:
+    """A decoder that masks nothing but the rows after a step's own."""
+    model = decoder(new=1, mask="places")
+    made = tx8.compile(model, dtype=dtype, dims={"past": (0, 10, 24)}, state=states()).compiled
+    assert made is not None
+    return made
+
+
+def state(proofs: Sequence[Proof]) -> str:
+    """One word, or two, for the proofs of a program at its sizes."""
+    if any(each.differences for each in proofs):
         return "WRONG"
-    if not proof.holds:
+    if not all(each.holds for each in proofs):
         return "open"
-    return "but for" if proof.reserves else "proved"
+    return "but for" if any(each.reserves for each in proofs) else "proved"
 
 
 def proved(make: Make, dtype: str) -> Iterator[str]:
     """The cells of a row: state, seconds and those of the processor, remarks."""
     begin = time.perf_counter()
     try:
-        graph = make()
-        program = compile_graph(graph, dtype)
+        program = make(dtype)
         compiled, taken = time.perf_counter(), time.process_time()
-        found = prove(program)
+        prover = Prover(program)
+        found = [prover.at(point) for point in prover.points]
     except GraphError as error:
         yield from ("refused", "", str(error))
         return
     yield state(found)
     seconds, taken = time.perf_counter() - compiled, time.process_time() - taken
     yield f"{seconds:.1f} s, {taken:.1f} s of processors ({compiled - begin:.1f} s to compile it)"
-    rest = [line for line in lines(found) if not line.startswith("proved: ")]
-    yield "; ".join(rest)
+    rest = [_PLACE.sub("", line) for each in found for line in lines(each) if "proved: " not in line]
+    yield "; ".join(dict.fromkeys(rest))
 
 
 def main(arguments: list[str]) -> int:
@@ -93,7 +112,8 @@ def main(arguments: list[str]) -> int:
     known = named()
     chosen = {name: known[name] for name in options.names or (() if options.random else known)}
     for seed in range(options.random):
-        chosen[f"random {seed}"] = partial(lambda each: _read(drawn(each)[1]), seed)
+        draw = partial(lambda each: _read(drawn(each)[1]), seed)
+        chosen[f"random {seed}"] = partial(_compiled, draw)
     wrong = 0
     for name, make in chosen.items():
         cells = list(proved(make, options.dtype))
