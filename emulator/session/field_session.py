@@ -31,7 +31,7 @@ class FieldStepResult:
     outputs: Mapping[str, Elements]
     """The outputs of floats, and others that have elements."""
     integers: Mapping[str, Array]
-    """The other outputs."""
+    """The numbers of outputs that are no floats."""
     writers: Mapping[str, npt.NDArray[np.int64]]
     """For each element of ``outputs`` the number of the instruction that computed it; 0: none is known."""
     run: FieldRun
@@ -112,5 +112,6 @@ class FieldSession(ProgramSession):
             if fmt.bits >= _BYTE and (fmt.is_float or run.ddr.has_elements(places)):
                 outputs[buffer.name] = self._elements(run, places, fmt)
                 writers[buffer.name] = run.ddr.writers(places)
-        integers = {name: array for name, array in results.items() if name not in outputs}
+        formats = {buffer.name: Format.parse(buffer.format) for buffer in sized}
+        integers = {name: array for name, array in results.items() if not formats[name].is_float}
         return FieldStepResult(outputs, integers, writers, run)

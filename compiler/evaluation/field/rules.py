@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from compiler.operators import OPERATORS
+from compiler.operators.elements.casting import CAST_NUMBERS
 from compiler.operators.linear.attention import matrices, result_order
 from compiler.operators.linear.matmul import gemm_sizes
 from compiler.operators.linear.rotary import features
@@ -270,6 +272,37 @@ def _rotary(work: FieldCall, x: Elements, cosine: Elements, sine: Elements) -> E
     return field.add(field.multiply(*_aligned(rows, cosine)), turned)
 
 
+def _scale(work: FieldCall, index: int) -> Elements:
+    """A constant in FP32: instructions hold a single number, memory has one for each channel."""
+    array = work.call.values[index]
+    if array is None:
+        raise NotFollowed("bytes with a computed scale")
+    convert = work.field.of_scalars if array.size == 1 else work.field.of_stored
+    return convert(array.astype(np.float32), Format.FP32)
+
+
+@means("DequantiseInt8")
+def _dequantised(work: FieldCall, x: Any, scale: Elements, zero: Elements | None = None) -> Elements:
+    """Bytes, which are numbers, less a zero point, times a scale."""
+    found = work.field.of_numbers(x)
+    if zero is not None:
+        found = work.field.subtract(*_aligned(found, _scale(work, 2)))
+    return work.field.multiply(*_aligned(found, _scale(work, 1)))
+
+
+def _product_of_bytes(op: str) -> Rule:
+    def rule(work: FieldCall, x: Any, w: Any, b: Any = None, scale: Any = None) -> Elements:
+        """Sums of products of bytes, which are numbers, times a scale."""
+        call = replace(work.call, attrs={**work.call.attrs, "to": CAST_NUMBERS["int32"]})
+        (sums,) = OPERATORS[op].reference(call, x, w, b)
+        factors = _scale(work, 3)
+        if op == "Int8Conv" and factors[0].size > 1:
+            factors = factors.reshape(factors.shape[0], -1, *(1,) * (sums.ndim - 2))
+        return work.field.multiply(*_aligned(work.field.of_numbers(sums), factors))
+
+    return rule
+
+
 @means("Relu")
 def _relu(work: FieldCall, x: Elements) -> Elements:
     return work.field.larger(x, work.like(0.0, x))
@@ -302,6 +335,8 @@ _FLOAT_TYPES = (1, 10, 16)
 """ONNX's numbers of float32, float16 and bfloat16."""
 
 
+means("Int8MatMul")(_product_of_bytes("Int8MatMul"))
+means("Int8Conv")(_product_of_bytes("Int8Conv"))
 means("Equal")(_relation("eq"))
 means("Greater")(_relation("gt"))
 means("GreaterOrEqual")(_relation("ge"))

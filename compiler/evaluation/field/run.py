@@ -12,6 +12,7 @@ from compiler.evaluation.storage import STORAGE, within_range
 from compiler.graph import FLOATS, Array, Graph, Node
 from compiler.operators import OPERATORS, call_of, is_known
 from compiler.operators.boxes.forms import elementwise
+from compiler.operators.quantised.integers import STEP_AWAY
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.prime_field import Elements, PrimeField
 from tx8isa.numbers.rounding import rounded
@@ -101,6 +102,9 @@ class FieldGraph:
             raise NotFollowed("it reads truth values that were made of floats")
         if not floats and not made:
             return [self._of_numbers(found) for found in OPERATORS[node.op].reference(call, *operands)]
+        numbers = self._numbers(node, operands, floats)
+        if numbers is not None and not made:
+            return list(OPERATORS[node.op].reference(call, *numbers))
         if node.op in RULES:
             return [RULES[node.op](FieldCall(self.field, call, fmt), *operands)]
         if OPERATORS[node.op].moves or call.attrs.get("reduction") == "none":
@@ -109,6 +113,18 @@ class FieldGraph:
             self.by_recipe.add(node.op)
             return [self._recipe(self.graph, node, operands)]
         raise NotFollowed("no meaning in the field")
+
+    def _numbers(self, node: Node, operands: list[Value], floats: list[int]) -> list[Value] | None:
+        """The operands as numbers, if integers and constants alone decide about integers; None otherwise."""
+        if any(self.graph.tensors[name].is_float for name in node.outputs if name):
+            return None
+        if any(node.inputs[at] not in self.graph.constants for at in floats):
+            return None
+        if node.attrs.get(STEP_AWAY.name) == 0:
+            raise NotFollowed("integers that may be one off")
+        if any(set(node.outputs) & set(each.inputs) for each in self.graph.nodes):
+            raise NotFollowed("integers that are rounded, and read by others")
+        return [self.graph.constants[node.inputs[at]] if at in floats else x for at, x in enumerate(operands)]
 
     def _gives_floats(self, node: Node) -> bool:
         return all(self.graph.tensors[name].is_float for name in node.outputs if name)

@@ -30,7 +30,7 @@ class FieldOutcome:
     outputs: Mapping[str, Elements]
     """The outputs of floats, and other ones that follow from elements."""
     integers: Mapping[str, Array]
-    """The other outputs."""
+    """The numbers of outputs that are no floats."""
     not_followed: Counter[str]
     """Instructions that were executed only in real numbers, with their counts."""
     computed: Results | None

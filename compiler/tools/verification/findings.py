@@ -94,7 +94,7 @@ def _differing(tensor: Tensor, field: PrimeField, got: FieldOutcome, value: Valu
         wrong: Array = got.integers[name] != value[part]
         return wrong, np.zeros(tensor.shape, np.bool_)
     wanted = value[(slice(None), *part)] if value.dtype.kind == "f" else field.of_numbers(value[part])
-    found = field.of_numbers(got.integers[name]) if name in got.integers else got.outputs[name]
+    found = got.outputs[name] if name in got.outputs else field.of_numbers(got.integers[name])
     first, second = field.canonical(found), field.canonical(wanted)
     nothing = np.isnan(first).any(0) | np.isnan(second).any(0)
     return np.asarray((first != second).any(0) & ~nothing), np.asarray(nothing)

@@ -106,11 +106,11 @@ def _explained(proof: Proof, wanted: FieldGraph, values: Mapping[str, Value], ru
     search = TermSearch(wanted, values, run)
     named = tuple(
         replace(each, by=_computed_by(run, each), instead=search.instead(each.output, each.index))
-        if each.output in run.outputs
+        if wanted.graph.tensors[each.output].is_float
         else each
         for each in proof.differences
     )
-    first = next((each for each in named if each.output in run.outputs), None)
+    first = next((each for each in named if wanted.graph.tensors[each.output].is_float), None)
     return replace(
         proof,
         differences=named,
