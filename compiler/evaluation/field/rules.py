@@ -290,13 +290,13 @@ def _dequantised(work: FieldCall, x: Any, scale: Elements, zero: Elements | None
     return work.field.multiply(*_aligned(found, _scale(work, 1)))
 
 
-def _product_of_bytes(op: str) -> Rule:
+def _product_of_bytes(op: str, channels_first: bool) -> Rule:
     def rule(work: FieldCall, x: Any, w: Any, b: Any = None, scale: Any = None) -> Elements:
         """Sums of products of bytes, which are numbers, times a scale."""
         call = replace(work.call, attrs={**work.call.attrs, "to": CAST_NUMBERS["int32"]})
         (sums,) = OPERATORS[op].reference(call, x, w, b)
         factors = _scale(work, 3)
-        if op == "Int8Conv" and factors[0].size > 1:
+        if channels_first and factors[0].size > 1:
             factors = factors.reshape(factors.shape[0], -1, *(1,) * (sums.ndim - 2))
         return work.field.multiply(*_aligned(work.field.of_numbers(sums), factors))
 
@@ -335,8 +335,8 @@ _FLOAT_TYPES = (1, 10, 16)
 """ONNX's numbers of float32, float16 and bfloat16."""
 
 
-means("Int8MatMul")(_product_of_bytes("Int8MatMul"))
-means("Int8Conv")(_product_of_bytes("Int8Conv"))
+means("Int8MatMul")(_product_of_bytes("Int8MatMul", channels_first=False))
+means("Int8Conv")(_product_of_bytes("Int8Conv", channels_first=True))
 means("Equal")(_relation("eq"))
 means("Greater")(_relation("gt"))
 means("GreaterOrEqual")(_relation("ge"))
