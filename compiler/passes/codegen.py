@@ -123,7 +123,7 @@ class CodegenPass:
         settled: Sequence[SSAValue],
         early: int = 0,
     ) -> Kernel:
-        work, target = work_of(context, operation), target_of(context)
+        work, target = work_of(context, operation), replace(target_of(context), compact=True)
         symbols = frozenset(symbol_of(value) for value in settled)
         prefix, waits = f"{context.prefix}p{number}", operation.barrier is not None
         try:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from compiler.codegen.emitter import Emitter
 from compiler.codegen.expr import Key, Variable
+from compiler.codegen.tree import LineRange
 
 from .names import ORDER
 
@@ -52,6 +53,11 @@ class RegisterContents:
             self._current()[key] = register
             self._lines[register] = self._out.count - 1
 
+    def lines_inserted(self, line: int, count: int) -> None:
+        """``count`` lines have been inserted before a line."""
+        self.reused = {each + count if each >= line else each for each in self.reused}
+        self._lines = {name: at + count if at >= line else at for name, at in self._lines.items()}
+
     def drop(self, register: str) -> None:
         """Forget the content of a register, which is about to change."""
         self._places = {key: place for key, place in self._places.items() if place != register}
@@ -84,3 +90,10 @@ class RegisterContents:
         places = {key: place for key, place in self._current().items() if other.get(key) == place}
         self._out.label(name)
         self._labels, self._places = self._out.labels, places
+
+
+def own_lines(contents: RegisterContents | None, lines: LineRange) -> range:
+    """The lines of an instruction that nothing else needs: its own, and those of operands that are not reused
+    later."""
+    reused = contents is not None and not contents.reused.isdisjoint(range(*lines))
+    return range(lines.end - 1 if reused else lines.first, lines.end)

@@ -268,10 +268,6 @@ class Registers:
         if self.contents is not None:
             self.contents.clear()
 
-    def is_reused(self, line: int) -> bool:
-        """True if the result of a line was reused later."""
-        return self.contents is not None and line in self.contents.reused
-
     # --- values that are used in the next instruction ----------------------------------------------------
 
     def operand(self, value: Value) -> str:

@@ -17,8 +17,9 @@ from asm.instructions.text import quote
 from compiler.codegen.best_fit import first_gap
 from compiler.codegen.expr import Key, Value, key_of
 from compiler.codegen.kernel import Kernel
+from compiler.codegen.registers.contents import own_lines
 from compiler.codegen.spm import NONE_FIXED, FixedBuffers, SpmBuffer, SpmOverflow
-from compiler.codegen.tree import Gap, Issue, LineRange
+from compiler.codegen.tree import Gap, Issue
 from tx8isa.numbers.formats import Format
 from tx8isa.records.record import Engine
 
@@ -62,7 +63,8 @@ class ScheduledPhase:
     def lines(self) -> list[str]:
         """The text of the phase without its head, with the head of the next phase."""
         code, early = self.kernel.out.lines, self.head.instructions
-        removed = {line for each in early for line in self._removed(each.issue.lines)}
+        contents = self.kernel.registers.contents
+        removed = {line for each in early for line in own_lines(contents, each.issue.lines)}
         definitions = [] if early else self.kernel.spm.definitions()
         found: list[str] = []
         live = directives(self.kernel, self.uses, self.name, self.head.buffers, removed)
@@ -75,11 +77,6 @@ class ScheduledPhase:
             if number < len(code) and code[number] and number not in removed:
                 found.append(code[number])
         return definitions + self.kernel.with_frame(found)
-
-    def _removed(self, lines: LineRange) -> range:
-        """The lines of an early instruction that nothing else needs: its own, and those of its operands."""
-        reused = any(map(self.kernel.registers.is_reused, range(lines.first, lines.end)))
-        return range(lines.end - 1 if reused else lines.first, lines.end)
 
     @property
     def wait_line(self) -> int:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from compiler.codegen.expr import Address, Operation, Slot, Value, Variable, highest
 from compiler.codegen.registers import POOL, TILE
+from compiler.codegen.registers.contents import own_lines
 from compiler.codegen.spm import SpmBuffer
 from compiler.codegen.tree import Argument, Issue, Item, Let, LineRange, Loop, issues
 from compiler.evaluation.sizes import largest, least, most
@@ -47,7 +48,7 @@ class LoopCode:
 def load_ahead(code: CodeWriter, found: LoopCode) -> None:
     """Let the loads of a loop run ahead, once its body is written; nothing changes where none can."""
     loop, inside = found.loop, found.inside
-    if not code.ahead or loop.parity is None or inside is None or code.registers.contents is not None:
+    if not code.ahead or loop.parity is None or inside is None or code.target.smallest:
         return
     loads = _Loads(code, found)
     if not loads.worthwhile():
@@ -230,11 +231,11 @@ def _remove(code: CodeWriter, loop: Loop, gone: Iterable[Issue]) -> None:
         if not isinstance(item, Issue):
             kept.append(item)
         elif item.number in loads:
-            own = item.lines.end - item.lines.first
-            code.out.erase(*item.lines)
-            code.out.instructions -= own
-            code.counted -= own
-            left += item.core - (own - 1)
+            own = own_lines(code.registers.contents, item.lines)
+            code.out.erase(own.start, own.stop)
+            code.out.instructions -= len(own)
+            code.counted -= len(own)
+            left += item.core - (len(own) - 1)
         else:
             kept.append(item._replace(core=item.core + left))
             left = 0
@@ -250,6 +251,8 @@ def _insert(code: CodeWriter, found: LoopCode, first: Aside, turn: Aside, count:
     _move(turn.items, inside.line + first.out.count, 0)
     for place, aside in ((inside, turn), (before, first)):
         code.out.insert(place.line, aside.out)
+        if code.registers.contents is not None:
+            code.registers.contents.lines_inserted(place.line, aside.out.count)
         code.counted += aside.out.instructions
     code.count += count
     loop.body[:0] = turn.items
