@@ -48,7 +48,7 @@ class LoopCode:
 def load_ahead(code: CodeWriter, found: LoopCode) -> None:
     """Let the loads of a loop run ahead, once its body is written; nothing changes where none can."""
     loop, inside = found.loop, found.inside
-    if not code.ahead or loop.parity is None or inside is None or code.target.smallest:
+    if not code.ahead or loop.parity is None or inside is None or code.target.ranged:
         return
     loads = _Loads(code, found)
     if not loads.worthwhile():
