@@ -23,7 +23,7 @@ def if_below(code: CodeWriter, index: Value, below: Value) -> Iterator[None]:
         with registers.scope():
             yield
         return
-    number = len(code.spm.loops)
+    number, recorded = len(code.spm.loops), code.spm.recorded
     code.spm.loops.append(InstructionSpan(code.count))
     end = f"{code.prefix}.end{number}"
     code.begin_item()
@@ -38,6 +38,9 @@ def if_below(code: CodeWriter, index: Value, below: Value) -> Iterator[None]:
             yield
         registers.join(end, skipped)
         shorten_exit(registers, branch, end, is_reached=is_below is not False)
+    if is_below is False:  # its lines are gone, so nothing uses its buffers
+        del code.body[-1]
+        code.spm.forget_since(recorded)
     code.spm.loops[number].last = code.count - 1
 
 

@@ -122,32 +122,37 @@ class HeadCode:
         """The first sweep: the address of the largest score of each query.
 
         Blocks of keys are combined position by position, and reduced once, which is one instruction a block.
+        A shorter block is reduced by itself: an instruction that ended within a line would change its rest.
         """
-        kernel, fmt = self.kernel, self.plan.fmt
-        largest = kernel.buffer("largest", aligned_bytes(1, self.queries, fmt))
-
-        def reduce(data: Aligned) -> None:
-            kernel.emit(f"ct.reduce.max.{fmt.token}", dst=largest, src0=data.base, shape=data.shape, dims="h")
-
-        if always(self.plan.own_blocks == 1):
-            self._sweep(block, False, lambda own, step: reduce(self.weights.slice(step, own.size)), meanwhile)
-            return largest
-        rows = self.plan.block_keys
+        kernel, fmt, rows = self.kernel, self.plan.fmt, self.plan.block_keys
+        several = not always(self.plan.own_blocks == 1)
+        largest, last = (
+            kernel.buffer(name, aligned_bytes(1, self.queries, fmt)) for name in ("largest", "last")
+        )
         found = slice_buffer(kernel, "highest", fmt, Grid(rows, 1, rows), self.queries)
-        kernel.emit(f"td.memset.{fmt.token}", dst=found.base, value=_LOWEST[fmt], n=found.elements)
-        self._sweep(block, False, lambda own, step: self._combine(found, own, step), meanwhile)
-        reduce(found)
-        return largest
+        if several:
+            kernel.emit(f"td.memset.{fmt.token}", dst=found.base, value=_LOWEST[fmt], n=found.elements)
+        shorter: list[Stretch] = []
 
-    def _combine(self, found: Aligned, stretch: Stretch, step: Value) -> None:
-        """found = max(found, the scores of a block), each in its plane: the block may have fewer keys."""
-        data = self.weights.slice(step, stretch.size)
-        pairs = [(found, data)]
-        if not always(stretch.size == self.plan.block_keys):
-            planes = zip(found.by_planes(stretch.size), data.by_planes(stretch.size), strict=True)
-            pairs = [(into, part) for (_, into), (_, part) in planes]
-        for into, part in pairs:
-            Vector(self.kernel, into.fmt, part.elements).vv("max", into.base, into.base, part.base)
+        def reduce(into: Value, data: Aligned) -> None:
+            kernel.emit(f"ct.reduce.max.{fmt.token}", dst=into, src0=data.base, shape=data.shape, dims="h")
+
+        def use(stretch: Stretch, step: Value) -> None:
+            data = self.weights.slice(step, stretch.size)
+            if not several:
+                reduce(largest, data)
+            elif always(stretch.size == rows):
+                Vector(kernel, fmt, data.elements).vv("max", found.base, found.base, data.base)
+            else:
+                reduce(last, data)
+                shorter.append(stretch)
+
+        self._sweep(block, False, use, meanwhile)
+        if several:
+            reduce(largest, found)
+        if shorter:
+            Vector(kernel, fmt, self.lanes).vv("max", largest, largest, last)
+        return largest
 
     def _shifted(self, block: QueryBlock, largest: Value) -> QueryBlock:
         """The queries together with the shift that the second sweep adds: minus their largest scores."""

@@ -16,11 +16,12 @@ from compiler.codegen.kernel import Kernel
 from compiler.codegen.slices.aligned import aligned_bytes
 from compiler.codegen.slices.precision import stored
 from compiler.codegen.slices.tensors import BLOCK
+from compiler.evaluation.storage import within_range
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES, tail_width
 
-from .plan import HIDDEN, AttentionPlan
+from .plan import AttentionPlan
 
 
 class CausalMask:
@@ -34,7 +35,7 @@ class CausalMask:
         self.row_bytes = self.width * self.fmt.bits // 8
         self.rows_above = plan.block_keys - self.step + BLOCK * (max(queries // BLOCK, 1) - 1)
         """Rows of the strip before row 0."""
-        self.strip = self._make_strip(HIDDEN.get(plan.fmt, HIDDEN[Format.FP32]))
+        self.strip = self._make_strip(float(within_range(np.array(-np.inf), self.fmt)))
         self.span = round_up(aligned_bytes(plan.block_keys, queries, self.fmt), LINE_BYTES)
         self.tables = self._make_tables() if queries > BLOCK else None
 

@@ -179,6 +179,14 @@ def test_tiles_that_load_all_keys_together(queries: int, keys: int, masked: bool
 
 
 @pytest.mark.parametrize("fmt", list(TOLERANCE), ids=str)
+@pytest.mark.parametrize("n", [65, 129, 130])
+@pytest.mark.parametrize("m", [1, 5, 100])
+def test_a_short_last_block_of_keys_changes_no_other_score(m: int, n: int, fmt: Format) -> None:
+    """Its scores end within a line of the scratchpad."""
+    made((2, m, n, 32), fmt).check(cut(64, 64), 2, strict=True)
+
+
+@pytest.mark.parametrize("fmt", list(TOLERANCE), ids=str)
 @pytest.mark.parametrize(
     ("sizes", "keys", "masked"),
     [
