@@ -60,8 +60,8 @@ GEMM, BIAS = r"ne\.gemm", r"ct\.add\.vuv"
             r"has \S+\[1\] in place of \S+\[0\]",
         ),
         (
-            r"rdma\.fp32 .*src=t2",
-            lambda line: f"        addi t2, t2, 96\n{line}",
+            r"rdma\.fp32 .*dst=p0\.a_tail",
+            lambda line: re.sub(r"^(.*src=)(\w+)", r"        addi \2, \2, 96\n\1\2", line),
             r"has x\[1, 0\] in place of x\[0, 0\] and so on in 24 of 24 terms",
         ),
     ],
