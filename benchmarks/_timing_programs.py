@@ -29,7 +29,7 @@ class Run:
     marks: npt.NDArray[np.int64]
     """[tile, mark]: readings of the clock, in cycles."""
     turns: int = 1
-    """Runs of the program, the last of which counts."""
+    """Runs of the program; the last one counts."""
 
     def of(self, *tracks: Track) -> npt.NDArray[np.void]:
         """The slices of tile 0 on some tracks."""

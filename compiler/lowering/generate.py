@@ -121,7 +121,10 @@ class _Attempt:
     made: list[Kernel] = field(default_factory=list)
 
     def kernel(self, reordering: bool, copies: Copies | None = None, ahead: bool = True) -> Kernel:
-        """The kernel, with its buffers placed; loads run ahead only if all their buffers have two copies."""
+        """The kernel, with its buffers placed; loads run ahead only if all their buffers have two copies.
+
+        In a program for a range of sizes none does, because its code must be small.
+        """
         try:
             found = fitting(partial(self._make, reordering, copies, ahead), self.spilling)
         except SpmOverflow:
@@ -133,7 +136,13 @@ class _Attempt:
 
     def _make(self, reordering: bool, copies: Copies | None, ahead: bool, spills: Spills) -> Kernel:
         phase = self.prefix, self.target, self.budget, self.synchronized, self.settled
-        made = Kernel(*phase, reordering=reordering, spills=spills, copies=copies, ahead=ahead)
+        made = Kernel(
+            *phase,
+            reordering=reordering,
+            spills=spills,
+            copies=copies,
+            ahead=ahead and not self.target.ranged,
+        )
         self.made.append(made)
         _write(made, self.work, self.separately)
         made.place_buffers()

@@ -1,6 +1,6 @@
 """The integer registers of the kernel core, and expressions compiled to its instructions.
 
-Values are in registers or in the stack. Small code reuses values that a register still holds.
+Values are in registers or in the stack. Final code reuses values that a register still holds.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ from .conditions import if_below
 from .writer import Aside, CodePlace, CodeWriter
 
 _LEAST_BYTES = 4096
-"""Bytes of a turn's loads from which on they are worth the instructions that let them run ahead."""
+"""Least bytes of a turn's loads: fewer save less time than the instructions for it take."""
 _LEAST_AFTER = 3
-"""Instructions of a turn besides its loads; behind fewer the next loads do not wait long."""
+"""Least instructions of a turn besides its loads: behind fewer, the next loads do not wait long."""
 
 _Values = Mapping[str, Value]
 """Values of registers. Variables of one register may differ in the ranges that they are known to have."""
@@ -48,7 +48,7 @@ class LoopCode:
 def load_ahead(code: CodeWriter, found: LoopCode) -> None:
     """Let the loads of a loop run ahead, once its body is written; nothing changes where none can."""
     loop, inside = found.loop, found.inside
-    if not code.ahead or loop.parity is None or inside is None or code.target.ranged:
+    if not code.ahead or loop.parity is None or inside is None:
         return
     loads = _Loads(code, found)
     if not loads.worthwhile():
@@ -93,9 +93,9 @@ class _Load(NamedTuple):
 class _Loads:
     """The loads of a loop that can go to the beginning of a turn, or before it.
 
-    Nothing before them in the turn uses their buffers, of which the loop has two copies, the loop does not
-    store into what they read, and their operands depend on the turn alone. In loops that wait or exchange
-    data none can.
+    Such a load fills a buffer that has two copies and that no earlier instruction of the turn uses. It reads
+    what the loop does not store, and its operands depend on the turn alone. A loop that waits or exchanges
+    data has none.
     """
 
     code: CodeWriter

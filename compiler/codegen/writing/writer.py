@@ -68,7 +68,8 @@ class CodeWriter:
     """Places between the outermost items of the tree."""
     spm: PhaseBuffers = field(default_factory=PhaseBuffers)
     used: set[str] = field(default_factory=set)  # symbols that occur in the code
-    workers: set[int] = field(default_factory=set)  # besides 0, those that execute parts of the phase
+    workers: set[int] = field(default_factory=set)
+    """The workers other than 0 that execute parts of the phase."""
     received: set[SpmBuffer] = field(default_factory=set)
     """Buffers that other tiles write to."""
     scope: tuple[int, ...] = ()
@@ -79,7 +80,8 @@ class CodeWriter:
     counted: int = 0  # instructions that ``instructions_since`` has counted
     values: dict[Variable, Value] = field(default_factory=dict)
     """The value of each kept variable. An instruction that reads it uses the buffers in that value."""
-    loop_variables: set[Variable] = field(default_factory=set)  # indices, and those that choose copies
+    loop_variables: set[Variable] = field(default_factory=set)
+    """The indices of loops, and the variables that choose between two copies."""
     _symbols: set[str] = field(default_factory=set)
     _in_background: dict[int, set[SpmBuffer]] = field(default_factory=dict)  # by workers other than 0
 

@@ -18,7 +18,7 @@ from .operands import first_of_row, queries_from
 from .plan import AttentionPlan
 
 _AT_ONCE = 32768
-"""Bytes of a load behind which the loads of another worker may have to wait."""
+"""Most bytes of one load of a block: RDMA finishes it before it takes a load of another worker."""
 
 
 class BlockSlots:

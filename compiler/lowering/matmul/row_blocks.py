@@ -1,4 +1,4 @@
-"""Blocks of a product's rows, equally many for every tile, for a dynamic number of rows."""
+"""Gives every tile equally many blocks of a product's rows, where the number of rows is dynamic."""
 
 from __future__ import annotations
 
