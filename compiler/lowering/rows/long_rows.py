@@ -27,6 +27,7 @@ from tx8isa.numbers.limits import LARGEST_CHANNELS, LARGEST_EXTENT
 from .lane_normalization import centrings
 from .long_reductions import IDENTITY, LANES, clear_after
 from .quotient import divide
+from .row_products import RowProducts, saves_kinds
 
 _DEFAULT_FROM = 4096
 """Least elements of a row for which this lowering is used without a search."""
@@ -143,10 +144,20 @@ class RowSegment:
 
 
 class _RowCode:
-    """The code of one phase; ``folds``: the reductions of each row whose results all its tiles need."""
+    """The code of one phase; ``folds``: the reductions of each row whose results all its tiles need.
 
-    def __init__(self, kernel: Kernel, source: DdrTensor, plan: LongRowPlan, folds: Sequence[str]) -> None:
-        self.kernel, self.source, self.plan = kernel, source, plan
+    Segments become FP32, unless they keep the source's format (``as_loaded``).
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        source: DdrTensor,
+        plan: LongRowPlan,
+        folds: Sequence[str],
+        as_loaded: bool = False,
+    ) -> None:
+        self.kernel, self.source, self.plan, self.as_loaded = kernel, source, plan, as_loaded
         self._exchanges = [Exchange(kernel, plan.exchange, plan.parts, 4, 4) for _ in folds if plan.parts > 1]
         self._names = list(folds)
         self._team = Team(1, 0, 0)
@@ -172,20 +183,20 @@ class _RowCode:
             value = IDENTITY[self._names[0]]
             kernel.emit(f"td.memset.{source.fmt.token}", dst=data, value=value, n=size)
         kernel.emit(f"rdma.{source.fmt.token}", dst=data, src=source.at(first), n=count)
-        wide = widened(kernel, data, used, size, source.fmt)
-        return RowSegment(kernel, wide, first, start, count, size, used)
+        if not self.as_loaded:
+            data = widened(kernel, data, used, size, source.fmt)
+        return RowSegment(kernel, data, first, start, count, size, used)
 
-    def fold(self, number: int, data: Value) -> Value:
-        """Reduction ``number`` over FP32 ``data``, a segment of each tile; the address of the result.
+    def fold(self, number: int, data: Value, fmt: Format = Format.FP32) -> Value:
+        """Reduction ``number`` over ``data``, a segment of each tile; the address of the result.
 
-        All tiles of a row get the same result.
+        All tiles of a row get the same result. Data of another format than FP32 are folded at once.
         """
         kernel, name, lines = self.kernel, self._names[number], self.plan.segment // LANES
         if self.plan.at_once:
             one = kernel.buffer(name, WORD * 4)
-            kernel.emit(
-                f"ct.reduce.{name}.fp32", dst=one, src0=data, shape=[1, 1, 1, self.plan.axis], dims="c"
-            )
+            shape: list[Value] = [1, 1, 1, self.plan.axis]
+            kernel.emit(f"ct.reduce.{name}.{fmt.token}", dst=one, src0=data, shape=shape, dims="c")
             return one
         lanes, one = kernel.buffer(f"{name}s", WORD * LANES), kernel.buffer(name, WORD * 4)
         kernel.emit(f"ct.reduce.{name}.fp32", dst=lanes, src0=data, shape=[1, lines, 1, LANES], dims="h")
@@ -200,17 +211,31 @@ def softmax_of_long_rows(
     kernel: Kernel, source: DdrTensor, target: DdrTensor, plan: LongRowPlan, fmt: Format
 ) -> None:
     """exp(x - max) / sum of each row, rounded to ``fmt``."""
-    rows = _RowCode(kernel, source, plan, ("max", "sum"))
+    products = _products(kernel, source, plan)
+    rows = _RowCode(kernel, source, plan, ("max", "sum"), as_loaded=products is not None)
     with rows.segments() as segment:
-        data, one = segment.data, Vector(kernel, Format.FP32, 1)
-        segment.padded.vuv("sub", data, data, rows.fold(0, data), 1)
+        if products is None:
+            data = segment.data
+            segment.padded.vuv("sub", data, data, rows.fold(0, data), 1)
+        else:
+            data = products.minus(segment.data, rows.fold(0, segment.data, source.fmt))
         segment.padded.unary("exp_lp", data, data)
         total = rows.fold(1, data)
-        division = divide(one, total, Folds(plan.rows, plan.axis, 1))
+        division = divide(Vector(kernel, Format.FP32, 1), total, Folds(plan.rows, plan.axis, 1))
         segment.vector.vuv(division, data, data, total, 1)
-        if target.fmt is not fmt:
+        if target.fmt is not fmt and products is not None and products.fmt is fmt:
+            products.widen(narrowed(kernel, data, segment.count, segment.size, fmt), data)
+        elif target.fmt is not fmt:
             round_in_place(kernel, data, segment.count, segment.size, fmt)
-        segment.store(target)
+        replace(segment, data=data).store(target)
+
+
+def _products(kernel: Kernel, source: DdrTensor, plan: LongRowPlan) -> RowProducts | None:
+    """Operands for products in place of differences and conversions; None where these take less time."""
+    rows = ceil_div(plan.rows, plan.runs)
+    if not plan.at_once or not saves_kinds(kernel.target, rows, plan.axis, source.fmt):
+        return None
+    return RowProducts.loaded(kernel, plan.axis, source.fmt)
 
 
 def normalize_long_rows(
