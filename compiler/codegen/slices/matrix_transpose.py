@@ -348,17 +348,18 @@ class ByteTransposer:
         self.all_channels = self.width <= SMALLEST_TAIL
         if self.all_channels:
             keep = (keep[:, :, None] * np.eye(len(places), dtype=np.int8)).reshape(-1, len(places))
-        self.spread = self._constant("spread", spread)
-        self.keep = self._constant("keep", keep) if each > 1 else self.spread
+        self.spread, self.keep = self._loaded([spread, keep] if each > 1 else [spread])
 
-    def _constant(self, name: str, matrix: npt.NDArray[np.int8]) -> Value:
-        """Load a constant matrix in the layout of the engine: its address."""
-        data = pack(matrix, Format.INT8, Layout.CX).view(np.int8)
-        target = self.kernel.buffer(name, data.size)
+    def _loaded(self, matrices: Sequence[npt.NDArray[np.int8]]) -> tuple[Value, Value]:
+        """Load constant matrices in the layout of the engine, by one command: the first and last address."""
+        packed = [pack(matrix, Format.INT8, Layout.CX).view(np.int8) for matrix in matrices]
+        lines = [np.pad(each, (0, -each.size % LINE_BYTES)) for each in packed]
+        data = np.concatenate(lines)
+        base = self.kernel.buffer("matrices", data.size)
         self.kernel.emit(
-            "rdma.int8", dst=target, src=self.kernel.constant(name, Format.INT8, data), n=data.size
+            "rdma.int8", dst=base, src=self.kernel.constant("matrices", Format.INT8, data), n=data.size
         )
-        return target
+        return base, base + (data.size - lines[-1].size)
 
     def transpose(
         self, data: Value, columns: int, rows: Value | None = None, into: Value | None = None

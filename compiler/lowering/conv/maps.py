@@ -46,7 +46,7 @@ class MapsOfTile:
         addresses = self.early.weights or []
         runs = self.load.runs(self._volume(self.early.group, self.early.block))
         pairs = zip(runs, addresses, strict=True)
-        return [Gather(self.kernel, team, (t, first, t.size), to) for (t, first), to in pairs]
+        return [Gather.loaded(self.kernel, team, (t, first, t.size), to) for (t, first), to in pairs]
 
     def load_weights(self, begin: float, end: float) -> None:
         """Load the weights between two fractions, from 0 to 1, of all; so far there is only room for them."""

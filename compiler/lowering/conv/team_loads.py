@@ -120,7 +120,7 @@ def _image_part(
         return _RowsPart(kernel, team, source, block.source(image), target)
     size = image_bytes(math.prod(source.shape[1:-1]), source.shape[-1], source.fmt.bits)
     first = image * (size // source.bytes_each)
-    return Gather(kernel, team, (source, first, stored_elements(source)), target.base)
+    return Gather.loaded(kernel, team, (source, first, stored_elements(source)), target.base)
 
 
 class _RowsPart:

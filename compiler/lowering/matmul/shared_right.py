@@ -182,7 +182,7 @@ def multiply_rows(kernel: Kernel, product: Product, blocks: RowBlocks) -> None:
     tiles, count = kernel.target.tiles, blocks.count(product)
     everyone = Team(tiles, kernel.tile, (1 << tiles) - 1)
     loaded = _loaded(kernel, product)
-    gathers = [Gather(kernel, everyone, (tensor, 0, tensor.size), target) for tensor, target in loaded]
+    gathers = [Gather.loaded(kernel, everyone, (tensor, 0, tensor.size), target) for tensor, target in loaded]
     targets = [target for _, target in loaded]
     enter(kernel, *targets)
     for gather in gathers:

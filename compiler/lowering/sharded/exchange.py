@@ -122,7 +122,7 @@ class Weights:
         """Start to load the part of this tile, or all if they are not shared."""
         participants, (tensor, first, count) = self.participants, self.run
         if self.shared:
-            self.gather = Gather(participants.kernel, participants.own_column, self.run, self.target)
+            self.gather = Gather.loaded(participants.kernel, participants.own_column, self.run, self.target)
             return
         source = tensor.at(first)
         participants.kernel.emit(f"rdma.{tensor.fmt.token}", dst=self.target, src=source, n=count)

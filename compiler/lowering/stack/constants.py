@@ -9,17 +9,19 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from compiler.codegen.expr import Value
-from compiler.codegen.kernel import Kernel
+from compiler.codegen.kernel import Kernel, Target
+from compiler.codegen.phase import Constant
 from compiler.codegen.slices.aligned import aligned_bytes
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch
 from compiler.codegen.slices.vector import WORD
-from compiler.evaluation.sizes import here, largest
+from compiler.evaluation.sizes import Size, always, ever, here, largest
 from compiler.graph import Array
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.quantised.int8 import engine_stretches
 from compiler.lowering.conv.weights import PackedWeights, Volume, packed_weights, weights_of, windows_of
 from compiler.lowering.record import Work
 from tx8isa.cost.busy import busy_cycles
+from tx8isa.cost.rates import ddr_rate
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
@@ -34,11 +36,16 @@ from .whole import Share
 
 @dataclass(frozen=True)
 class StackWeights:
-    """The constants of some stages: contiguous in DDR, and in the scratchpad from ``base`` on."""
+    """The constants of some stages as one constant, and in the scratchpad from ``base`` on."""
 
-    run: DdrTensor
+    constant: Constant
     base: Value
     offsets: dict[str, list[int]]
+
+    @property
+    def run(self) -> DdrTensor:
+        """The constant as a tensor in DDR."""
+        return DdrTensor(self.constant.symbol, self.constant.fmt, (self.constant.size,))
 
     def load(self, kernel: Kernel) -> None:
         kernel.emit(f"rdma.{self.run.fmt.token}", dst=self.base, src=self.run.at(0), n=self.run.size)
@@ -69,8 +76,8 @@ def weights_run(kernel: Kernel, order: Sequence[Stage]) -> StackWeights | None:
     def joined() -> Array:
         return np.concatenate([constant.compute() for constant in made])
 
-    run = DdrTensor(kernel.lazy_constant("weights", fmt, size, joined).symbol, fmt, (size,))
-    return StackWeights(run, kernel.buffer("w", size * each), offsets)
+    kernel.lazy_constant("weights", fmt, size, joined)
+    return StackWeights(kernel.constants[-1], kernel.buffer("w", size * each), offsets)
 
 
 def _packed(kernel: Kernel, stage: Stage) -> list[DdrTensor]:
@@ -157,13 +164,14 @@ class StoredBiases:
 
     ``places``: by the symbol of a stage's result, the number at which its bias begins, and whether it is in
     parts.
-    ``positions``: the most positions at which a product writes one of them. If it writes any, the last line
-    of ``data`` is ones.
+    ``positions``: the most positions at which a product writes one of them. If it writes any, the last
+    ``lines`` lines of ``data`` are ones.
     """
 
     data: Array
     places: dict[str, tuple[int, bool]]
     positions: int
+    lines: int = 0
 
 
 @dataclass(frozen=True)
@@ -176,8 +184,8 @@ class BiasRun:
 
     @property
     def ones(self) -> Value:
-        """The address of the line of ones, if a product writes any of the biases."""
-        return self.base + (self.stored.data.nbytes - LINE_BYTES)
+        """The address of the ones, if a product writes any of the biases."""
+        return self.base + (self.stored.data.nbytes - self.stored.lines * LINE_BYTES)
 
     @property
     def biases(self) -> dict[str, Bias]:
@@ -221,7 +229,7 @@ def shared_biases(
 
 def biases_of(kernel: Kernel, order: Sequence[Stage], most: int) -> Biases:
     """Load the biases of these stages. ``most``: rows of the result that are computed at a time."""
-    return loaded_biases(kernel, bias_runs(kernel, stored_biases(order, most)))
+    return loaded_biases(kernel, bias_runs(kernel, stored_biases(kernel.target, order, most)))
 
 
 def loaded_biases(kernel: Kernel, runs: Sequence[BiasRun], gathered: Sequence[BiasRun] = ()) -> Biases:
@@ -232,8 +240,8 @@ def loaded_biases(kernel: Kernel, runs: Sequence[BiasRun], gathered: Sequence[Bi
     for each in (*runs, *gathered):
         found |= each.biases
     positions = max((each.stored.positions for each in (*runs, *gathered)), default=0)
-    line = next((each.ones for each in runs if each.stored.positions), None)
-    return Biases(found, _ones(kernel, positions, line) if positions else None)
+    loaded = max(runs, key=lambda each: each.stored.lines, default=None)
+    return Biases(found, _ones(kernel, positions, loaded) if positions else None)
 
 
 def bias_runs(kernel: Kernel, stored: StoredBiases) -> list[BiasRun]:
@@ -245,8 +253,11 @@ def bias_runs(kernel: Kernel, stored: StoredBiases) -> list[BiasRun]:
     return [BiasRun(stored, DdrTensor(symbol, Format.FP32, stored.data.shape), base)]
 
 
-def stored_biases(order: Sequence[Stage], most: int) -> StoredBiases:
-    """The biases of these stages, which are constants. ``most`` as in ``biases_of``."""
+def stored_biases(target: Target, order: Sequence[Stage], most: int) -> StoredBiases:
+    """The biases of these stages, which are constants. ``most`` as in ``biases_of``.
+
+    All ones that a product needs are stored with them if tiles load them in less time than they issue a copy.
+    """
     stored: list[Array] = [np.zeros(0, np.float32)]
     places: dict[str, tuple[int, bool]] = {}
     positions = 0
@@ -260,25 +271,41 @@ def stored_biases(order: Sequence[Stage], most: int) -> StoredBiases:
             data = values if operand is None else operand
             stored += [data, np.zeros(-data.size % BLOCK, np.float32)]
             positions = largest(positions, count if operand is not None else 0)
-    if positions:
-        stored.append(np.ones(LINE_BYTES // WORD, np.float32))
-    return StoredBiases(np.concatenate(stored), places, positions)
+    lines = _stored_lines(target, positions)
+    stored.append(np.ones(lines * LINE_BYTES // WORD, np.float32))
+    return StoredBiases(np.concatenate(stored), places, positions, lines)
 
 
-def _ones(kernel: Kernel, positions: int, line: Value | None) -> Value:
+def _stored_lines(target: Target, positions: int) -> int:
+    """The lines of ones that are stored for products at ``positions``: all, or one that is repeated."""
+    if isinstance(positions, Size) or not positions:
+        return 1 if ever(positions > 0) else 0
+    lines, timing = _lines_of_ones(positions), target.machine.timing
+    loading = target.tiles * lines * LINE_BYTES / ddr_rate(target.machine)
+    return lines if loading < timing.issue.of("tdma").value + timing.core.line.value else 1
+
+
+def _lines_of_ones(positions: int) -> int:
+    """Lines with a one for each part of a bias at each position."""
+    return ceil_div(aligned_bytes(positions, BIAS_PARTS, Format.TF32), LINE_BYTES)
+
+
+def _ones(kernel: Kernel, positions: int, loaded: BiasRun | None) -> Value:
     """A one for each part of a bias at each position.
 
-    ``line``: a line of ones that is repeated; a stack moves data anyway, so this needs no further kind of
-    command. Without it they are written.
+    ``loaded``: the biases with the most lines of ones, one of which is repeated unless they are enough;
+    a stack moves data anyway, so this needs no further kind of command. Without lines the ones are written.
     """
-    size = aligned_bytes(positions, BIAS_PARTS, Format.TF32)
-    lines = ceil_div(size, LINE_BYTES)
+    lines, stored = _lines_of_ones(positions), loaded.stored.lines if loaded is not None else 0
+    if loaded is not None and always(lines <= stored):
+        return loaded.ones
     ones = kernel.buffer("ones", lines * LINE_BYTES)
-    if line is None:
-        kernel.emit("td.memset.tf32", dst=ones, value=1.0, n=size * 8 // Format.TF32.bits)
+    if loaded is None or not stored:
+        n = aligned_bytes(positions, BIAS_PARTS, Format.TF32) * 8 // Format.TF32.bits
+        kernel.emit("td.memset.tf32", dst=ones, value=1.0, n=n)
     else:
         loops = {"src_stride0": 0, "src_iter0": lines, "dst_stride0": LINE_BYTES, "dst_iter0": lines}
-        kernel.emit("td.gatherscatter", dst=ones, src0=line, n=LINE_BYTES, **loops)
+        kernel.emit("td.gatherscatter", dst=ones, src0=loaded.ones, n=LINE_BYTES, **loops)
     return ones
 
 

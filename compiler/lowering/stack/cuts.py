@@ -13,8 +13,8 @@ from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
 from .bands import Bands, bands_of
-from .divisible import can_gather
 from .stages import NeededRows, Stages, stages_of
+from .whole import can_gather
 
 _BLOCKS = (1, 2, 3, 4)
 """Blocks of rows that a tile's share may be cut into."""
@@ -26,6 +26,10 @@ GATHER, HALO = "gather", "halo"
 """Tiles exchange channels of a result with all tiles, or the edge rows of their bands with neighbours."""
 AHEAD = "ahead"
 """The size in a cut that says how many steps before their use tiles send weights, if it is not one."""
+TOGETHER = "together"
+"""The size in a cut that says of how many steps one command loads the weights, if not of one."""
+_STEPS_TOGETHER = 3
+"""The number of steps whose weights one command loads, in the cut that has fewer loads."""
 _LONG_COPY = 4000
 """Cycles of copies of weights that a step of a stack in bands may not hide: it is about as long."""
 _FAR = 2
@@ -55,8 +59,8 @@ def stack_plan(cut: Cut) -> StackPlan:
 def stack_cuts(target: Target, work: Work) -> Iterator[Cut]:
     """Cuts by channels, then by rows, large blocks first; none if neither is possible.
 
-    The last cuts have bands on half of the tiles (higher bands, weights sent to fewer tiles), or weights that
-    are sent two steps before their use.
+    The last cuts have bands on half of the tiles (higher bands, weights sent to fewer tiles), weights that
+    are sent two steps before their use, or fewer loads of weights.
     """
     stages = stages_of(work)
     if target.tiles > 1 and can_gather(work, stages, target.tiles, target.spm_bytes):
@@ -72,8 +76,11 @@ def stack_cuts(target: Target, work: Work) -> Iterator[Cut]:
     if len(stages.order) <= _MOST_STAGES_OF_ROWS:
         yield from (plan.cut() for plan in plans(target, stages))
     yield from cuts[1:]
-    if cuts and halves[0] is not None and _has_long_copy(target, stages):
-        yield halo_cut(halves[0], ahead=2)
+    if cuts and halves[0] is not None:
+        ahead = 2 if _has_long_copy(target, stages) else 1
+        if ahead > 1:
+            yield halo_cut(halves[0], ahead)
+        yield halo_cut(halves[0], ahead, together=_STEPS_TOGETHER)
 
 
 def _has_long_copy(target: Target, stages: Stages) -> bool:
@@ -87,10 +94,10 @@ def gathered_cut(target: Target) -> Cut:
     return Cut((("channels", target.tiles),), (), ((BETWEEN, GATHER),))
 
 
-def halo_cut(bands: Bands, ahead: int = 1) -> Cut:
+def halo_cut(bands: Bands, ahead: int = 1, together: int = 1) -> Cut:
     """The cut that divides rows into bands, whose tiles exchange the rows at their edges."""
-    sizes = (("rows", bands.size), *(((AHEAD, ahead),) if ahead > 1 else ()))
-    return Cut((("rows", bands.count),), sizes, ((BETWEEN, HALO),))
+    others = tuple((name, size) for name, size in ((AHEAD, ahead), (TOGETHER, together)) if size > 1)
+    return Cut((("rows", bands.count),), (("rows", bands.size), *others), ((BETWEEN, HALO),))
 
 
 def plans(target: Target, stages: Stages) -> Iterator[StackPlan]:

@@ -55,11 +55,10 @@ from .byte_products import (
     sums_of_bytes,
 )
 from .constants import shared_biases, weight_runs
-from .divisible import added_values, can_gather, is_channelwise
 from .placement import exchanges_of_channels
 from .stages import Stage, Stages
 from .values import move
-from .whole import ChannelPiece, Share, Whole, all_positions, piece_of, pitch_of, share_of, slice_bytes
+from .whole import ChannelPiece, Share, Whole, added_values, can_gather, is_channelwise, share_of
 
 
 def gathered_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
@@ -126,7 +125,7 @@ class _Phase:
                 data = slice_buffer(kernel, "x", source.fmt, grid, source.shape[-1])
                 kernel.receive(data.base)
                 run = (source, 0, stored_elements(source))
-                gathers[symbol] = Gather(kernel, team, run, data.base)
+                gathers[symbol] = Gather.loaded(kernel, team, run, data.base)
                 piece = ChannelPiece(data.base, source.shape[-1], 1, 0)
                 self.values[symbol] = Whole(source.fmt, grid, (piece,))
             kernel.emit("ncc.wait")
@@ -216,9 +215,7 @@ class _Phase:
         if symbol in self.starts or symbol not in self.biases or not there:
             return
         with self._taking_part(share), kernel.registers.scope(), kernel.computing(stage.work.name):
-            start = slice_buffer(
-                kernel, "start", Format.FP32, all_positions(stage.layer.geometry), share.width
-            )
+            start = slice_buffer(kernel, "start", Format.FP32, stage.grid, share.width)
             self.being_read.append(self.biases[symbol])
             if residual is None:
                 spread(kernel, start, self.biases[symbol])
@@ -241,9 +238,9 @@ class _Phase:
         """
         stage = next(filter(self._is_sent, self.stages.order[number:]), None)
         if stage is not None:
-            share, grid = self._share(stage), all_positions(stage.layer.geometry)
+            share, grid = self._share(stage), stage.grid
             with self.kernel.computing(stage.work.name):
-                target = self.kernel.buffer("v", share.tiles * pitch_of(grid, stage.result.fmt, share))
+                target = self.kernel.buffer("v", share.tiles * share.pitch(grid, stage.result.fmt))
             self.kernel.receive(target)
             self.targets[stage.result.symbol] = target
 
@@ -263,7 +260,7 @@ class _Phase:
                 self._load_ahead(number)
         self._begin_sums(number)
         with self._taking_part(share), kernel.registers.scope():
-            result = self._result(stage, share, all_positions(stage.layer.geometry))
+            result = self._result(stage, share, stage.grid)
             if symbol in self.stages.places:
                 lane = self.stages.places[symbol] + kernel.tile * share.width
                 store_slice(kernel, result, self.work.output, Place(0, 0, lane))
@@ -288,15 +285,15 @@ class _Phase:
             kernel.emit("dte.wait")
             kernel.keep_alive(result.base)
             kernel.meet()
-            pieces = (piece_of(self.targets[symbol], result.grid, result.fmt, share),)
+            pieces = (share.piece(self.targets[symbol], result.grid, result.fmt),)
             self.values[symbol] = Whole(result.fmt, result.grid, pieces)
             self._reserve(number + 1)
 
     def _send(self, stage: Stage, share: Share, result: Aligned) -> None:
         """Start to send this tile's channels to all tiles."""
         kernel, grid = self.kernel, result.grid
-        place = self.targets[stage.result.symbol] + kernel.tile * pitch_of(grid, result.fmt, share)
-        size, everyone = slice_bytes(grid, share.width, result.fmt), (1 << kernel.target.tiles) - 1
+        place = self.targets[stage.result.symbol] + kernel.tile * share.pitch(grid, result.fmt)
+        size, everyone = share.bytes(grid, result.fmt), (1 << kernel.target.tiles) - 1
         kernel.emit("dte.broadcast", dst=place, src=result.base, tiles=everyone, n=size)
 
     def _is_sent(self, stage: Stage) -> bool:

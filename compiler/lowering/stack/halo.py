@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from compiler.codegen.expr import Value, minimum
-from compiler.codegen.kernel import Kernel
+from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.aligned import Aligned, Grid, aligned_bytes
 from compiler.codegen.slices.shards import within
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
@@ -23,20 +23,13 @@ from compiler.codegen.teams.team import TileGrid, sending_to
 from compiler.lowering.record import Work, exchanges_in
 from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels
 
-from .bands import Bands, Halo, HaloStep, WeightSend, bands_of, owned_stages, steps_of, weight_sends
-from .constants import (
-    BiasRun,
-    StackWeights,
-    StoredBiases,
-    bias_runs,
-    loaded_biases,
-    stored_biases,
-    weights_run,
-)
-from .cuts import AHEAD, halo_cut
+from .bands import Bands, Halo, HaloStep, bands_of, owned_stages, steps_of, weight_sends
+from .constants import BiasRun, StoredBiases, bias_runs, loaded_biases, stored_biases
+from .cuts import AHEAD, TOGETHER, halo_cut
 from .placement import exchanges_of_halos, order_at
 from .rows import RowPhase
 from .stages import NeededRows, Stage, Stages
+from .step_weights import StepWeights
 from .values import StackBlock
 
 _BACKGROUND = 1
@@ -51,29 +44,36 @@ def halo_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
     bands = bands_of(stages, work.cut.parts("rows"))
     if bands is None:
         raise ValueError("the rows of a stack cannot be divided among neighbours")
-    ahead = dict(work.cut.sizes).get(AHEAD, 1)
-    if ahead not in (1, 2) or work.cut != halo_cut(bands, ahead):
+    ahead, together = (dict(work.cut.sizes).get(name, 1) for name in (AHEAD, TOGETHER))
+    if ahead not in (1, 2) or work.cut != halo_cut(bands, ahead, together):
         raise ValueError(f"the rows are divided into {bands.count} bands of {bands.size}")
     kernel.busiest = (bands.count - 1) // 2
     owned = owned_stages(stages)
     exchanges = exchanges_in(work, [*exchanges_of_halos(work, owned)])
     steps = steps_of(owned, {each.symbol: order_at(work, owned, each.before) for each in exchanges})
-    loaded, gathered = (bias_runs(kernel, stored) for stored in _divided_biases(steps, bands.size))
+    loaded, gathered = (
+        bias_runs(kernel, stored) for stored in _divided_biases(kernel.target, steps, bands.size)
+    )
     phase = RowPhase(kernel, work, owned, loaded_biases(kernel, loaded, gathered))
-    _Phase(kernel, bands, phase, steps, gathered, weight_sends(steps, ahead)).run()
+    everyone = TileGrid((kernel.target.tiles,), (kernel.tile,)).team(kernel, 0)
+    sends = weight_sends(steps, ahead)
+    weights = StepWeights(kernel, phase, sending_to(everyone, bands.count), steps, sends, together)
+    _Phase(kernel, bands, phase, steps, gathered, weights).run()
 
 
-def _divided_biases(steps: Sequence[HaloStep], rows: int) -> tuple[StoredBiases, StoredBiases]:
+def _divided_biases(
+    target: Target, steps: Sequence[HaloStep], rows: int
+) -> tuple[StoredBiases, StoredBiases]:
     """The biases that every tile loads, and those that tiles load in parts for each other.
 
     Biases that are needed before the first meeting cannot be loaded in parts.
     """
     first, *others = steps
     later = [stage for step in others for stage in step.stages]
-    gathered = stored_biases(later, rows)
+    gathered = stored_biases(target, later, rows)
     if gathered.data.nbytes < _WORTH_GATHERING:
-        return stored_biases([*first.stages, *later], rows), stored_biases([], rows)
-    return stored_biases(first.stages, rows), gathered
+        return stored_biases(target, [*first.stages, *later], rows), stored_biases(target, [], rows)
+    return stored_biases(target, first.stages, rows), gathered
 
 
 @dataclass(frozen=True)
@@ -98,21 +98,17 @@ class _Phase:
         phase: RowPhase,
         steps: list[HaloStep],
         biases: list[BiasRun],
-        sends: list[list[WeightSend]],
+        weights: StepWeights,
     ) -> None:
-        self.kernel, self.bands, self.phase, self.steps, self.sends = kernel, bands, phase, steps, sends
+        self.kernel, self.bands, self.phase, self.steps = kernel, bands, phase, steps
+        self.team, self.weights = weights.team, weights
         self.gathered_biases = biases
         """Biases that tiles load in parts for each other."""
-        everyone = TileGrid((kernel.target.tiles,), (kernel.tile,)).team(kernel, 0)
-        self.team = sending_to(everyone, bands.count)
         begin = kernel.let(minimum(kernel.tile * bands.size, bands.last))
         count: Value = bands.size
         if bands.rows % bands.size:
             count = kernel.let(within(minimum(bands.size, bands.rows - begin), 1, bands.size))
         self.block = StackBlock(0, begin, count, bands.size)
-        self.weights: dict[int, StackWeights | None] = {}
-        self.parts: dict[int, list[Gather]] = {}
-        """This tile's sends of weights, by the step at whose begin they start; -1 is before the first."""
         self.inboxes: dict[str, _Inbox] = {}
         self.being_read: list[Value] = []
         """Buffers that engines may read until the next wait for them, though all tiles meet before."""
@@ -120,7 +116,7 @@ class _Phase:
     def run(self) -> None:
         """Compute all stages, exchange by exchange."""
         kernel = self.kernel
-        self._load_weights(-1)
+        self.weights.load(-1)
         biases = [self._gather(each.run, each.base) for each in self.gathered_biases]
         enter(kernel)
         # Not earlier: nothing orders this worker after another one's commands of the phase before.
@@ -129,7 +125,7 @@ class _Phase:
         for gather in biases:
             kernel.receive(gather.target)
             gather.send()
-        gathers = biases + self._send_weights(-1)
+        gathers = biases + self.weights.send(-1)
         with self._taking_part():
             self.phase.load(self.block)
             self._begin_sums(self.steps[0].stages[:1])
@@ -147,7 +143,7 @@ class _Phase:
         """Compute the stages of a step; the weights of the next step are in transit meanwhile."""
         kernel, step = self.kernel, self.steps[number]
         first, *others = step.stages
-        self._send_weights(number)
+        self.weights.send(number)
         with self._taking_part():
             for halo in step.halos:
                 with kernel.computing(self._maker(halo).work.name):
@@ -159,41 +155,20 @@ class _Phase:
 
     # --- constants --------------------------------------------------------------------------------------
 
-    def _load_weights(self, number: int) -> None:
-        """Load this tile's part of the weights that are sent when a step begins."""
-        for send in self.sends[number + 1] if number + 1 < len(self.sends) else ():
-            if send.step not in self.weights:
-                stages = [stage for stage in self.steps[send.step].stages if stage.layer.kind.weighted]
-                self.weights[send.step] = weights_run(self.kernel, stages)
-            weights = self.weights[send.step]
-            if weights is not None:
-                self.phase.weights |= weights.addresses
-                first, size = send.elements(weights.run)
-                target = weights.base + first * weights.run.bytes_each
-                gather = Gather(self.kernel, self.team, (weights.run, first, size), target)
-                self.parts.setdefault(number, []).append(gather)
-
     def _gather(self, run: DdrTensor, base: Value) -> Gather:
         """Load this tile's part of a run that all tiles get."""
-        return Gather(self.kernel, self.team, (run, 0, run.size), base)
+        return Gather.loaded(self.kernel, self.team, (run, 0, run.size), base)
 
     def _load_ahead(self, number: int) -> None:
         with self.kernel.on_worker(_BACKGROUND):
-            self._load_weights(number)
-
-    def _send_weights(self, number: int) -> list[Gather]:
-        """Send the parts of weights that are sent when a step begins to all tiles."""
-        gathers = self.parts.get(number, [])
-        for gather in gathers:
-            gather.send()
-        return gathers
+            self.weights.load(number)
 
     def _reserve(self, number: int) -> None:
         """Reserve the buffers that the exchange of a step fills: from here on other tiles write them."""
         if number >= len(self.steps):
             return
         kernel = self.kernel
-        for gather in self.parts.get(number - 1, []):
+        for gather in self.weights.parts.get(number - 1, []):
             kernel.receive(gather.target)
         for halo in self.steps[number].halos:
             maker = self._maker(halo)
@@ -250,7 +225,7 @@ class _Phase:
         for halo in step.halos:
             self._send(halo)
             self.being_read.append(self._own(halo).base)
-        if number in self.parts:
+        if self.weights.awaits(number):
             kernel.await_worker(_BACKGROUND)
         with self._taking_part():
             for halo in step.halos:
@@ -262,7 +237,7 @@ class _Phase:
         kernel.meet()
         for source in self.being_read:
             kernel.keep_alive(source)
-        for gather in self.parts.get(number - 1, []):
+        for gather in self.weights.parts.get(number - 1, []):
             kernel.keep_alive(gather.staged)
 
     def _maker(self, halo: Halo) -> Stage:

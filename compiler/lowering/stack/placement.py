@@ -10,8 +10,8 @@ from compiler.lowering.record import ALL_GATHER, HALO_EXCHANGE, Placement, Stage
 
 from .bands import halos_of, owned_stages
 from .cuts import BETWEEN, GATHER, HALO
-from .divisible import is_channelwise
 from .stages import JOIN, NeededRows, Stage, Stages, stages_of
+from .whole import is_channelwise
 
 IMAGES, CHANNELS, ROWS = "images", "channels", "rows"
 """The mesh axes of stacks."""

@@ -95,7 +95,7 @@ def _share_weights(
     """
     with kernel.registers.scope():
         team = sending_to(TileGrid((kernel.target.tiles,), (kernel.tile,)).team(kernel, 0), busy)
-        gather = Gather(kernel, team, (weights.run, 0, weights.run.size), weights.base)
+        gather = Gather.loaded(kernel, team, (weights.run, 0, weights.run.size), weights.base)
         enter(kernel, weights.base)
         if block is not None:
             phase.load(block)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from weakref import WeakKeyDictionary
 
+from compiler.codegen.slices.aligned import Grid
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.slices.windows import Geometry
 from compiler.lowering.conv.layer import (
@@ -97,6 +98,11 @@ class Stage:
     @property
     def result(self) -> DdrTensor:
         return self.work.output
+
+    @property
+    def grid(self) -> Grid:
+        """All positions of the result."""
+        return Grid(self.layer.geometry.rows, self.layer.geometry.columns, self.layer.geometry.rows)
 
 
 @dataclass(frozen=True)

@@ -178,6 +178,26 @@ def test_weights_that_are_sent_in_two_steps(
     assert_same_bits(made, program, monkeypatch, dtype, tiles)
 
 
+@pytest.mark.parametrize(("ahead", "together", "loads"), [(1, 2, 2), (2, 3, 1)])
+@pytest.mark.parametrize(("dtype", "tiles"), [("fp16", 16), ("bf16", 5)])
+def test_one_load_of_the_weights_of_several_steps(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    dtype: str,
+    tiles: int,
+    ahead: int,
+    together: int,
+    loads: int,
+) -> None:
+    made = growing()
+    cut = cut_into_bands(made, tiles)
+    cut["sizes"] |= {"ahead": ahead, "together": together} if ahead > 1 else {"together": together}
+    plan = plan_with_cut(made, dtype, tiles, "stacked", cut, tmp_path)
+    program = compile_graph(made, dtype, tiles, plan=plan)
+    assert len(re.findall(rf"rdma\.{dtype} +dst=\S+\.part", program.text)) == loads
+    assert_same_bits(made, program, monkeypatch, dtype, tiles)
+
+
 def test_weights_cannot_be_sent_three_steps_ahead(tmp_path: Path) -> None:
     made = growing()
     cut = cut_into_bands(made, 16)
