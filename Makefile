@@ -64,7 +64,7 @@ demo-chips: $(VENV)/test.stamp
 	diff -r $(CHIPS)/one $(CHIPS)/two && diff $(CHIPS)/one.txt $(CHIPS)/two.txt
 	@echo 'equal bytes over two processes; $(CHIPS)/links.json shows the links in time (docs/trace.md)'
 
-# Tests start the tools hundreds of times, which takes half the time when Python keeps their byte code.
+# The tools start in half the time when Python keeps their byte code.
 export PYTHONDONTWRITEBYTECODE :=
 
 # Neighbouring tests need the same kernels: in one process each of them is compiled once.

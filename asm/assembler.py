@@ -25,7 +25,7 @@ from tx8isa.table.scalar import scalar_by_mnemonic
 from tx8isa.tools.files import Bytes
 from tx8isa.tools.suggestions import did_you_mean
 
-from .assembly import Assembly, Fixup
+from .assembly import Assembly, Fixup, PlainLine
 from .compression import Compression
 from .diagnostics import AsmError, Fault
 from .directives import (  # noqa: F401  (they register directives)
@@ -67,28 +67,53 @@ class Assembler:
         """Template of each shape of a statement seen so far: its mnemonic and the text between its atoms."""
         self.shapes: dict[str, Operands] = {}
         """The operands of the first statement of each shape."""
+        self.plain: dict[str, PlainLine] = {}
+        """The lines seen so far whose bytes depend on nothing but their text."""
 
     def run(self, source: Source) -> None:
-        """Assemble every line of a source."""
-        lines, templates, split, assembly = source.lines, self.templates, ATOM.split, self.assembly
+        """Assemble every line of a source; plain lines are appended together, before the next other line."""
+        lines, known, assembly = source.lines, self.plain, self.assembly
+        indices, taken = list[int](), list[PlainLine]()
         index = 0
         while index < len(lines) and not assembly.ended:  # .exitm removes lines
-            parts = split(lines[index])
-            if len(parts) > 1:
-                template = templates.get(parts[1] + _SEPARATOR.join(parts[2::2]))
-                if template is not None:
-                    try:
-                        assembly.append(source, index, template.encode(parts[3::2]), template)
-                    except SymbolicLine:
-                        self._line(source, index)
-                    except Fault:
-                        self._line(source, index)  # assembled once more, slowly, to find the column
-                    index += 1
-                    continue
-            if parts[0] or len(parts) > 1:
+            line = lines[index]
+            plain = known.get(line) or self._plain(line)
+            if plain is not None:
+                indices.append(index)
+                taken.append(plain)
+            else:
+                if taken:
+                    self._append(source, indices, taken)
+                    indices, taken = [], []
                 index = self._line(source, index)
             index += 1
+        if taken:
+            self._append(source, indices, taken)
         finish_source(assembly, source)
+
+    def _plain(self, line: str) -> PlainLine | None:
+        """The bytes of a line of a known shape without symbols; None for another line, or a mistake."""
+        parts = ATOM.split(line)
+        if len(parts) == 1 or not (parts[0] == "" or parts[0].isspace()):
+            return None
+        template = self.templates.get(parts[1] + _SEPARATOR.join(parts[2::2]))
+        if template is None:
+            return None
+        try:
+            found = self.plain[line] = template.encode(parts[3::2]), template
+        except (SymbolicLine, Fault):  # assembled once more, slowly, to find the column of a fault
+            return None
+        return found
+
+    def _append(self, source: Source, indices: Sequence[int], taken: Sequence[PlainLine]) -> None:
+        """Append plain lines; where no instruction may stand, each line reports that."""
+        if self.assembly.append_plain(source, indices, taken):
+            return
+        for index, (code, template) in zip(indices, taken, strict=True):
+            try:
+                self.assembly.append(source, index, code, template)
+            except Fault:
+                self._line(source, index)
 
     def _line(self, source: Source, index: int) -> int:
         """Assemble the statements of a line; returns the index of the last line that they used."""

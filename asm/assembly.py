@@ -112,6 +112,9 @@ class Remembered:
 Place = Address | int | str
 """An address in a section, a final number, or a symbol, which may be defined later."""
 
+PlainLine = tuple[bytes, Template]
+"""The bytes of a line that holds one instruction without symbols, and the template of its shape."""
+
 Macro = Callable[[Source, int, str, int], None]
 """Assembles the expansion of a macro: (source, index of the line that calls it, text of the line, where its
 arguments begin in the text)."""
@@ -231,31 +234,52 @@ class Assembly:
         steps: Sequence[int] = template.steps or range(0, len(code), SCALAR_BYTES)
         if self.compression.on and not template.fixed:
             code, steps = shortened(code, template.allowed)
-        here = len(data)
-        if section.flags != "rx" or section.tail or here % COMPRESSED_BYTES:
+        if section.flags != "rx" or section.tail or len(data) % COMPRESSED_BYTES:
             self.check_place()
-            here = len(data)
-        if section.file is not source.file:
-            section.file = source.file
-            section.row_files.append((len(section.rows), source.file))
-        line = source.row_line(index)
+        here = len(data)
+        self._begin_rows(source)
         if template.wide:
-            marks = section.marks
-            if marks[-1] == here:
-                marks[-1] = here + len(code)
-            else:
-                marks += (here, here + len(code))
+            section.mark_data(len(code), here)
         self.compression.used |= bool(here % SCALAR_BYTES or len(code) % SCALAR_BYTES)
-        if len(steps) == 1:
-            section.rows.append(here)
-            section.row_lines.append(line)
-        else:
-            for step in steps:
-                section.rows.append(here + step)
-                section.row_lines.append(line)
+        section.rows += [here + step for step in steps]
+        section.row_lines += [source.row_line(index)] * len(steps)
         data += code
         if self.listing is not None:
             self.listing.append(ListingRow(source, index, section, here, len(code)))
+
+    def _begin_rows(self, source: Source) -> None:
+        """The next instructions of the current section are lines of this source's file."""
+        section = self.section
+        if section.file is not source.file:
+            section.file = source.file
+            section.row_files.append((len(section.rows), source.file))
+
+    def append_plain(self, source: Source, indices: Sequence[int], lines: Sequence[PlainLine]) -> bool:
+        """Append the instructions of several lines at once; False where each line needs a closer look."""
+        section = self.section
+        here = used = len(section.data)
+        if section.flags != "rx" or section.tail or here % COMPRESSED_BYTES:
+            return False
+        if self.compression.on or self.listing is not None:
+            return False
+        self._begin_rows(source)
+        rows, row_lines, line_of = section.rows, section.row_lines, source.row_line
+        for index, (code, template) in zip(indices, lines, strict=True):
+            size = len(code)
+            rows.append(here)
+            row_lines.append(line_of(index))
+            if size != SCALAR_BYTES:
+                used |= size
+                if template.wide:
+                    section.mark_data(size, here)
+                else:
+                    more = (template.steps or range(0, size, SCALAR_BYTES))[1:]
+                    rows += [here + step for step in more]
+                    row_lines += [line_of(index)] * len(more)
+            here += size
+        self.compression.used |= bool(used % SCALAR_BYTES)
+        section.data += b"".join([code for code, _ in lines])
+        return True
 
     def list_data(self, source: Source, index: int, section: Section, start: int) -> None:
         """Record for the listing what a directive appended to a section from ``start`` on."""
@@ -315,7 +339,7 @@ class Assembly:
 
     def local(self, atom: str) -> str:
         """Replace a local label, ``1f`` or ``1b``, by its unique name; return other atoms unchanged."""
-        return self.program.local_name(atom) if _LOCAL.fullmatch(atom) else atom
+        return self.program.local_name(atom) if atom[-1] in "fb" and _LOCAL.fullmatch(atom) else atom
 
     def define_label(self, name: str, where: str, at: int) -> None:
         """Define a label at the end of the current section."""

@@ -171,10 +171,10 @@ class Section:
             self.data += bytes(self.tail)
             self.tail = 0
 
-    def mark_data(self, size: int) -> None:
-        """Mark the next bytes as no RISC-V code."""
+    def mark_data(self, size: int, here: int | None = None) -> None:
+        """Mark bytes as no RISC-V code, by default the next ones."""
+        here = self.size if here is None else here
         if self.flags == "rx" and size:
-            here = self.size
             if self.marks[-1] == here:
                 self.marks[-1] = here + size
             else:

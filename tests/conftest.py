@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
 import resource
 import signal
+import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,11 @@ from thinned import in_part, left_to_long, part_of
 # A shell starts background jobs with SIGINT ignored; the tests of Ctrl-C and the processes they start need
 # Python's own handler.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Every worker imports the whole project, and tests start the tools hundreds of times: byte code of modules
+# saves more than half of that time.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Nothing in the tests asserts a time: the first example may compile kernels, and the machine may be busy.
 settings.register_profile("tests", deadline=None)
@@ -42,10 +50,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.long)
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Tests and modules stay to the end: garbage collections need not look at them again and again."""
-    gc.collect()
-    gc.freeze()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 _collect_above = 3 << 30

@@ -63,8 +63,10 @@ class JumpForms(NamedTuple):
         if target is None or target.section != here.section:
             return len(self.templates) - 1
         distance = target.offset - here.offset
-        reaching = (n for n, field in enumerate(self.reach) if field.minimum <= distance <= field.maximum)
-        return next(reaching, len(self.reach))
+        for number, field in enumerate(self.reach):
+            if field.minimum <= distance <= field.maximum:
+                return number
+        return len(self.reach)
 
 
 def jump_forms(

@@ -61,6 +61,10 @@ class Slot(ABC):
     def __init__(self, node: Node, shift: int) -> None:
         self.node = node
         self.shift = shift
+        self.atom, self.negative = single_atom(node)
+        """The index of the single atom that the slot holds, perhaps negative; None for another expression."""
+        self.known = _Bits(self)
+        """The bits of single atoms."""
 
     def special(self, text: str, negative: bool) -> int | None:
         """Bits of a word that is not a number or symbol here, else None."""
@@ -89,9 +93,11 @@ class Slot(ABC):
     def resolve(self, atoms: Sequence[str], place: Place) -> int:
         """Bits of the slot's expression."""
         try:
-            atom, negative = single_atom(self.node)
-            if atom is not None:
-                found = self.special(atoms[atom], negative)
+            if self.atom is not None:
+                text = atoms[self.atom]
+                found = self.known.get(text)
+                if found is None:
+                    found = self.special(text, self.negative)
                 if found is not None:
                     return found
             return self.bits(self.number(atoms, place))
@@ -114,14 +120,14 @@ def single_atom(node: Node) -> tuple[int | None, bool]:
 
 
 class _Bits(dict[str, int]):
-    """The bits of a slot by text, computed on first use."""
+    """The bits of a slot by text, where the text alone decides; computed on first use."""
 
-    def __init__(self, slot: Slot, negative: bool) -> None:
+    def __init__(self, slot: Slot) -> None:
         super().__init__()
-        self._slot, self._negative = slot, negative
+        self._slot = slot
 
     def __missing__(self, text: str) -> int:
-        bits = self._slot.plain(text, self._negative)
+        bits = self._slot.plain(text, self._slot.negative)
         self[text] = bits
         return bits
 
@@ -156,6 +162,7 @@ class Template:
         self.size = size
         self.base = base
         self.slots = tuple(slots)
+        self.wary = tuple(slot for slot in self.slots if slot.wary)
         self.wide = wide
         self.check = check
         self.steps: tuple[int, ...] = (0,) if wide else tuple(range(0, size, SCALAR_BYTES))
@@ -169,12 +176,10 @@ class Template:
 
     def doubts(self, atoms: Sequence[str]) -> Iterator[Fault]:
         """Warns of operands that are allowed but probably not meant."""
-        for slot in self.slots:
-            if slot.wary:
-                atom, negative = single_atom(slot.node)
-                doubt = slot.doubt(atoms[atom], negative) if atom is not None else None
-                if doubt is not None:
-                    yield doubt
+        for slot in self.wary:
+            doubt = slot.doubt(atoms[slot.atom], slot.negative) if slot.atom is not None else None
+            if doubt is not None:
+                yield doubt
 
     def choose(self, atoms: Sequence[str], place: Place) -> Template:
         """The template of fixed length to use at this place."""
@@ -191,15 +196,15 @@ class Template:
 
     def _encoder(self) -> Encode:
         """The fast path: each atom is a slot of its own."""
-        places = [single_atom(slot.node) for slot in self.slots]
-        indices = [index for index, _ in places if index is not None]
-        if sorted(indices) != list(range(len(self.slots))):
+        ordered = sorted(
+            (slot for slot in self.slots if slot.atom is not None), key=lambda slot: slot.atom or 0
+        )
+        if [slot.atom for slot in ordered] != list(range(len(self.slots))):
             return not_plain
-        ordered = sorted(zip(places, self.slots, strict=True), key=lambda pair: pair[0][0] or 0)
-        tables = [_Bits(slot, negative) for (_, negative), slot in ordered]
+        tables = [slot.known for slot in ordered]
         if self.check is None:
             return _plain_encoder(self.base, self.size, tables)
-        decisive = [index for index, (_, slot) in enumerate(ordered) if slot.decisive]
+        decisive = [index for index, slot in enumerate(ordered) if slot.decisive]
         return _checked_encoder(self.base, self.size, tables, decisive, self.check)
 
 

@@ -6,6 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from asm.diagnostics import Fault
@@ -115,17 +116,25 @@ def literal(text: str, at: int = 0) -> int | None:
         return _character(text, at)
     if not first.isdigit() or (text[-1] in "fb" and _LOCAL.fullmatch(text)):
         return None
-    if not _NUMBER.fullmatch(text):
-        if _FLOAT.fullmatch(text):
-            raise Fault(f"{text} is a fraction; a whole number is expected here", at)
-        raise Fault(f"malformed number {text}", at, "write 10, 0x1f, 0b101 or 017")
-    if len(text) > _LONGEST_NUMBER:
-        raise Fault(f"a number of {len(text)} digits does not fit 64 bits", at)
-    octal = first == "0" and len(text) > 1 and text[1] in "01234567"
+    value = _whole_number(text)
+    if value is not None:
+        return value
+    if _NUMBER.fullmatch(text):
+        what = text if len(text) <= _LONGEST_NUMBER else f"a number of {len(text)} digits"
+        raise Fault(f"{what} does not fit 64 bits", at)
+    if _FLOAT.fullmatch(text):
+        raise Fault(f"{text} is a fraction; a whole number is expected here", at)
+    raise Fault(f"malformed number {text}", at, "write 10, 0x1f, 0b101 or 017")
+
+
+@lru_cache(maxsize=65536)  # programs name the same addresses and sizes in many operands
+def _whole_number(text: str) -> int | None:
+    """The value of digits; None when they are no number, or one beyond 64 bits."""
+    if not _NUMBER.fullmatch(text) or len(text) > _LONGEST_NUMBER:
+        return None
+    octal = text[0] == "0" and len(text) > 1 and text[1] in "01234567"
     value = int(text, 8 if octal else 0)
-    if value >= LIMIT_HIGH:
-        raise Fault(f"{text} does not fit 64 bits", at)
-    return value
+    return value if value < LIMIT_HIGH else None
 
 
 def fraction(text: str) -> float | None:

@@ -90,3 +90,31 @@ def test_an_operand_that_the_chip_refuses_is_refused_when_assembled(line: str, m
 )
 def test_what_the_chip_allows_or_the_run_decides(line: str) -> None:
     assert asm.assemble(f"{line}\n").segments
+
+
+@pytest.mark.parametrize("line", ["( ret", "[ addi a0, a0, 1", ", li a0, 70000"])
+def test_signs_before_a_known_statement_are_refused(line: str) -> None:
+    """The statement itself stands above, so that its shape is known."""
+    with pytest.raises(AsmError) as error:
+        asm.assemble(f"_start: ecall\n{line[2:]}\n{line}\n", "a.s")
+    assert str(error.value).startswith(f"a.s:3:1: error: a statement begins with a name, found '{line[0]}'")
+
+
+def test_lines_repeated_in_another_section_are_refused_each() -> None:
+    """Such lines are known from .text, where they may stand."""
+    known = "addi a0, a0, 1\nadd a0, a0, a1\n"
+    with pytest.raises(AsmError) as error:
+        asm.assemble(f"_start: ret\n{known}{known}.data\n{known}.text\n{known}", "a.s")
+    lines = [line for line in str(error.value).splitlines() if "error" in line]
+    assert [line.split(":")[1] for line in lines] == ["7", "8"]
+    assert all("an instruction in section .data" in line for line in lines)
+
+
+def test_repeated_lines_have_the_bytes_and_rows_of_lines_that_differ() -> None:
+    """Constants, engine instructions and pairs, each line three times, against texts that never repeat."""
+    lines = ["li a0, 0x123456789", "ct.relu.v.fp16 dst=0, src0=0, n=64", "c.nop", "add a0, a0, a1", "call f"]
+    repeated = [line for line in lines for _ in range(3)]
+    differing = [line + " " * at for at, line in enumerate(repeated)]
+    images = [asm.assemble("\n".join(("f: ret", *text)), "a.s") for text in (repeated, differing)]
+    assert images[0] == images[1]
+    assert len({line for _, line in images[0].lines.values()}) == 1 + len(repeated)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from asm.assembler import Assembler, NumberedJump
+from asm.assembly import PlainLine
 from asm.compression import Compression
 from asm.diagnostics import Fault
-from asm.directives.blocks import finish_source
 from asm.instructions.template import Template
 from asm.place import LOCAL, Spot, SymbolEntry
 from asm.syntax.expressions import Address, UnknownValue
@@ -57,7 +57,7 @@ class Memory:
     machine: Machine | None = None
     templates: dict[str, Template] = field(default_factory=dict)
     shapes: dict[str, Operands] = field(default_factory=dict)
-    plain: dict[str, tuple[bytes, Template]] = field(default_factory=dict)
+    plain: dict[str, PlainLine] = field(default_factory=dict)
     """The bytes of lines without symbols."""
     lines: dict[str, KnownLine] = field(default_factory=dict)
     codes: dict[tuple[Template, tuple[str, ...]], KnownCode] = field(default_factory=dict)
@@ -99,26 +99,10 @@ class RecallingAssembler(Assembler):
     ) -> None:
         super().__init__(name, included, machine, compression)
         self._memory = memory
-        self.templates, self.shapes = memory.templates, memory.shapes
+        self.templates, self.shapes, self.plain = memory.templates, memory.shapes, memory.plain
         self._symbols = self.assembly.program.symbols = _NotedSymbols()
         self._symbols.noted = set()
         self._last: tuple[Source, int, KnownLine] | None = None
-
-    def run(self, source: Source) -> None:
-        """Assemble every line of a source; lines with plain bytes are only appended."""
-        lines, plain, assembly = source.lines, self._memory.plain, self.assembly
-        index = 0
-        while index < len(lines) and not assembly.ended:
-            known = plain.get(lines[index])
-            try:
-                if known is not None:
-                    assembly.append(source, index, *known)
-            except Fault:
-                known = None
-            if known is None:
-                index = self._line(source, index)
-            index += 1
-        finish_source(assembly, source)
 
     def _line(self, source: Source, index: int) -> int:
         line = source.lines[index]
