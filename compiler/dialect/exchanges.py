@@ -54,8 +54,8 @@ class AllGatherOp(ExchangeOperation):
         expected = before.gathered(self.axis.data)
         if after != expected:
             raise self.refuse(
-                f"gives {_text(after)}; gathered along '{self.axis.data}', {_text(before)} is "
-                f"{_text(expected)}"
+                f"gives {text_of(after)}; gathered along '{self.axis.data}', {text_of(before)} is "
+                f"{text_of(expected)}"
             )
 
 
@@ -70,7 +70,7 @@ class HaloExchangeOp(ExchangeOperation):
         before, after = self.homes()
         if before.axes != after.axes or not after.above + after.below:
             raise self.refuse(
-                f"makes {_text(after)} of {_text(before)}; a halo changes the rows beside a share"
+                f"makes {text_of(after)} of {text_of(before)}; a halo changes the rows beside a share"
             )
 
 
@@ -86,5 +86,6 @@ def home_of(value: SSAValue) -> Home | None:
     return owner.home.data
 
 
-def _text(home: Home) -> str:
+def text_of(home: Home) -> str:
+    """A home as it is printed in the dialect, without the dialect's prefix."""
     return str(HomeAttr(home)).removeprefix("#tx8be.")

@@ -72,16 +72,15 @@ class GroupOp(TensorOperation):
     the result of the last member, after the results of the members whose numbers ``results_at`` has; without
     it there is one result. ``node`` names the first member that is not a cast, which is the anchor if there
     is one. ``tag`` names the pattern that made the group; equal groups share the number ``template``. ``cut``
-    is the division of the work (tiles, sizes, choices), ``estimate`` its expected cycles, ``spm_size`` the
-    bytes of scratchpad that it needs. ``stages``: the number of members of each stage of a sequence, where
-    the members' operators do not show where stages begin.
+    is the division of the work (tiles, sizes, choices), ``estimate`` its expected cycles. ``stages``: the
+    number of members of each stage of a sequence, where the members' operators do not show where stages
+    begin.
     """
 
     name = "tx8be.group"
     body = region_def("single_block")
     tag = opt_attr_def(StringAttr)
     template = opt_attr_def(IntegerAttr)
-    spm_size = opt_attr_def(IntegerAttr)
     cut = opt_attr_def(DictionaryAttr)
     stages = opt_attr_def(DenseArrayBase)
     results_at = opt_attr_def(DenseArrayBase)
@@ -122,9 +121,8 @@ class GroupOp(TensorOperation):
         self._check_members()
         self._check_homes()
         self._check_store()
-        for name, attribute in (("template", self.template), ("spm_size", self.spm_size)):
-            if attribute is not None and attribute.value.data < 0:
-                raise self.refuse(f"{name} {attribute.value.data} is negative")
+        if self.template is not None and self.template.value.data < 0:
+            raise self.refuse(f"template {self.template.value.data} is negative")
         if self.cut is not None:
             _check_cut(self, self.cut)
         if self.stages is not None:

@@ -2,7 +2,7 @@
 
 ``node`` names the graph node that an operation computes. ``operands_at`` numbers the operands as the
 specification does: an operand whose value is known at compile time is an attribute instead. The passes fill
-in ``layout_str``, ``home`` and ``dev_info``.
+in ``home`` and ``dev_info``.
 """
 
 from __future__ import annotations

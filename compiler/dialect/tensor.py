@@ -16,7 +16,7 @@ from .types import format_of, order_of, shape_of
 class TensorOperation(IRDLOperation):
     """An operation on tensors.
 
-    ``node`` names the graph node that it computes; the passes fill in the attributes from ``layout_str`` on.
+    ``node`` names the graph node that it computes; the passes fill in the attributes from ``home`` on.
     ``home``: the distribution of its result over the scratchpads; a result without home is in DDR.
     ``updates``: the graph input whose memory receives the result. ``sizes``: formulas of the results' dynamic
     extents. With ``barrier`` its phase begins by waiting for all tiles.
@@ -27,7 +27,6 @@ class TensorOperation(IRDLOperation):
     node = attr_def(StringAttr)
     operands_at = opt_attr_def(DenseArrayBase)
     attributes_of_node = opt_attr_def(DictionaryAttr, attr_name="onnx")
-    layout_str = opt_attr_def(StringAttr)
     home = opt_attr_def(HomeAttr)
     dev_info = opt_attr_def(DictionaryAttr)
     barrier = opt_attr_def(UnitAttr)

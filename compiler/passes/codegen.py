@@ -30,6 +30,7 @@ from compiler.search import Trial
 from compiler.search.plan import OTHER, PlanMisfit
 
 from .base import Context, RangedContext, operations, phase_names
+from .groups.group_load_store import check_homes
 from .work import symbol_of, target_of, work_of
 
 _ROUNDS = 3
@@ -42,6 +43,7 @@ class CodegenPass:
     name = "codegen"
 
     def run(self, context: Context, module: ModuleOp) -> None:
+        check_homes(context, module)
         if isinstance(context, RangedContext):
             self._run_ranges(context, module)
             return

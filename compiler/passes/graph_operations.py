@@ -31,7 +31,8 @@ from compiler.dialect.ops import (
     SubgraphOp,
     TensorOperation,
 )
-from compiler.dialect.types import DTYPE_FORMATS, shape_of, tensor_type
+from compiler.dialect.orders import Order
+from compiler.dialect.types import DTYPE_FORMATS, order_of, shape_of, tensor_type
 from compiler.graph import Array, Graph, GraphError, Node, Tensor
 from compiler.operators import is_known
 from tx8isa.tools.suggestions import hint
@@ -197,7 +198,8 @@ def graph_of(context: Context, module: ModuleOp) -> Graph:
 
 def _is_plain(operation: NodeOperation) -> bool:
     """True if no pass after ``rewrite`` has written attributes of an operation."""
-    return operation.layout_str is None and operation.dev_info is None
+    plain = all(order_of(result.type) is Order.PLAIN for result in operation.results)
+    return plain and operation.dev_info is None
 
 
 class _Reader:

@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from compiler.dialect.ops import CastOp, ControlOperation, InputOp, LoadConstOp, OutputOp, TensorOperation
-from compiler.dialect.types import order_of, stored_bytes
+from compiler.dialect.types import stored_bytes
 from compiler.graph import GraphError
 from compiler.passes.base import Context, computes, is_alias, operations
 from compiler.passes.extents import most_bytes
@@ -132,7 +132,7 @@ class _Placer:
 
     def _copied(self, value: SSAValue, user: TensorOperation, node: str) -> SSAValue:
         """A copy of a value, made before its user."""
-        attributes = {"node": StringAttr(node), "layout_str": StringAttr(order_of(value.type).value)}
+        attributes = {"node": StringAttr(node)}
         made = CastOp.create(operands=[value], result_types=[value.type], attributes=attributes)
         Rewriter().insert_op(made, InsertPoint.before(user))
         return made.results[0]

@@ -25,7 +25,6 @@ from compiler.dialect.ops import (
     SubgraphOp,
     TensorOperation,
 )
-from compiler.dialect.types import order_of
 from compiler.lowering import LOWERINGS
 from compiler.lowering.pointwise.record import POINTWISE
 from compiler.passes.base import Context, StateUpdate, computes, is_alias, main_member, operations
@@ -200,8 +199,7 @@ class _Updater:
     def _copied(self, state: _State) -> CastOp:
         """A copy of the new value, at the end of the program."""
         value, node = state.present.operands[0], state.present.node
-        attributes = {"node": node, "layout_str": StringAttr(order_of(value.type).value)}
-        made = CastOp.create(operands=[value], result_types=[value.type], attributes=attributes)
+        made = CastOp.create(operands=[value], result_types=[value.type], attributes={"node": node})
         self.block.insert_op_before(made, state.present)
         self.found = None
         return made

@@ -19,7 +19,7 @@ from compiler.search.plan import OTHER, PlanMisfit, cut_of_plan
 
 
 class GroupCostPass:
-    """Writes cut, estimate and spm_size of groups; does nothing with effort ``off``, or with a plan.
+    """Writes cut and estimate of groups; does nothing with effort ``off``, or with a plan.
 
     A plan says which groups become sequences: pass ``group_stack`` writes its decisions when these are made.
     """
@@ -138,4 +138,3 @@ def write_decision(group: GroupOp, best: Trial) -> None:
     if best.cut is not None:
         group.attributes["cut"] = cut_attribute(best.cut)
     group.attributes["estimate"] = IntegerAttr(best.cycles or 0, i64)
-    group.attributes["spm_size"] = IntegerAttr(best.spm_bytes, i64)

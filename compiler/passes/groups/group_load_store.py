@@ -14,9 +14,11 @@ from dataclasses import replace
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue, Use
 
-from compiler.dialect.exchanges import EXCHANGES, home_of
+from compiler.dialect.exchanges import EXCHANGES, ExchangeOperation, home_of, text_of
+from compiler.dialect.group import tensor_operations
 from compiler.dialect.homes import Home, HomeAttr
 from compiler.dialect.ops import GroupOp, LoadConstOp, LoadVarOp, StoreVarOp, TensorOperation
+from compiler.graph import GraphError
 from compiler.lowering.record import ALL_GATHER, StageExchange
 from compiler.passes.base import Context, is_alias, operations
 from compiler.passes.work import placement_of, stages_of_group
@@ -31,6 +33,47 @@ class GroupLoadStorePass:
         for operation in operations(module):
             if isinstance(operation, GroupOp):
                 _complete(context, operation)
+
+
+def check_homes(context: Context, module: ModuleOp) -> None:
+    """GraphError for a home that is not the one that the cut of its group gives; for code from text.
+
+    The code of a sequence follows from its cut and its exchanges, so another home would be a false statement.
+    """
+    for group in operations(module):
+        if isinstance(group, GroupOp):
+            wanted = _homes(context, group)
+            for operation in tensor_operations(group.body.block):
+                if not isinstance(operation, ExchangeOperation):
+                    _check_home(operation, wanted.get(operation))
+
+
+def _homes(context: Context, group: GroupOp) -> dict[TensorOperation, Home]:
+    """The homes that the cut of a group gives the results of its members and loads."""
+    placed = placement_of(context, group)
+    if placed is None:
+        return {}
+    placement, values = placed
+    made = (op for op in tensor_operations(group.body.block) if isinstance(op, LoadVarOp | LoadConstOp))
+    loads = {group.outer(load.results[0]): load.results[0] for load in made}
+    owners = {symbol: loads.get(values[symbol], values[symbol]).owner for symbol in placement.homes}
+    return {
+        owner: placement.homes[symbol]
+        for symbol, owner in owners.items()
+        if isinstance(owner, TensorOperation)
+    }
+
+
+def _check_home(operation: TensorOperation, wanted: Home | None) -> None:
+    """GraphError for another home than the wanted one. A tile may load more of a constant than its shard."""
+    given = operation.home.data if operation.home is not None else None
+    right = {wanted}
+    if isinstance(operation, LoadConstOp) and wanted is not None:
+        right |= {wanted.gathered(axis) for axis in wanted.mesh_axes}
+    if given not in right:
+        found, needed = ("DDR" if home is None else text_of(home) for home in (given, wanted))
+        what = f"node '{operation.node.data}': {operation.name} puts its result in {found}"
+        raise GraphError([f"{what}, but the cut of its group in {needed}; change the cut to move it"])
 
 
 def _complete(context: Context, group: GroupOp) -> None:

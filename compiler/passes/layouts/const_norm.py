@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from compiler.dialect.channel_norm import ChannelNormOp
 from compiler.dialect.ops import CastOp, LoadConstOp
-from compiler.dialect.types import order_of
 from compiler.passes.base import Context, operations
 
 
@@ -31,8 +30,7 @@ class ConstNormPass:
 
 def _fold(change: ChannelNormOp | CastOp, source: LoadConstOp) -> None:
     kind = change.results[0].type
-    attributes = {"node": source.node, "layout_str": StringAttr(order_of(kind).value)}
-    made = LoadConstOp.create(result_types=[kind], attributes=attributes)
+    made = LoadConstOp.create(result_types=[kind], attributes={"node": source.node})
     Rewriter().insert_op(made, InsertPoint.after(source))
     change.results[0].replace_all_uses_with(made.results[0])
     Rewriter.erase_op(change)

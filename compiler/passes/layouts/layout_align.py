@@ -59,8 +59,7 @@ class _Aligner:
         name, shape = f"{value.owner.node.data}.rank{rank}", full_shape(value, rank)
         self.context.constants[name] = self.context.constants[value.owner.node.data].reshape(shape)
         made = LoadConstOp.create(
-            result_types=[tensor_type(format_of(value.type), shape)],
-            attributes={"node": StringAttr(name), "layout_str": StringAttr(Order.PLAIN.value)},
+            result_types=[tensor_type(format_of(value.type), shape)], attributes={"node": StringAttr(name)}
         )
         Rewriter().insert_op(made, InsertPoint.after(value.owner))
         return made.results[0]
@@ -71,7 +70,7 @@ class _Aligner:
         made = ChannelNormOp.create(
             operands=[value],
             result_types=[in_order(value.type, order)],
-            attributes={"node": StringAttr(owner.node.data), "layout_str": StringAttr(order.value)},
+            attributes={"node": StringAttr(owner.node.data)},
         )
         Rewriter().insert_op(made, InsertPoint.after(owner))
         return made.results[0]

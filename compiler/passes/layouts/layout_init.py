@@ -1,12 +1,12 @@
 """Pass ``layout_init``: every value gets the order that the lowering of its operation prefers.
 
-``layout_str`` of an operation names it; ``follow`` means the order of the operands. Identities, which
-expansions leave, are erased because they would ask for an order of their own.
+An operation that follows its operands is left in the plain order. Identities, which expansions leave, are
+erased because they would ask for an order of their own.
 """
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.rewriter import Rewriter
 
 from compiler.dialect.orders import Order
@@ -16,7 +16,7 @@ from .layout_rules import policy, set_order
 
 
 class LayoutInitPass:
-    """Sets the encoding of every result's type, and writes layout_str."""
+    """Sets the encoding of every result's type."""
 
     name = "layout_init"
 
@@ -28,4 +28,3 @@ class LayoutInitPass:
             elif operation.results:
                 order = policy(operation)
                 set_order(operation, Order.PLAIN if order is Order.FOLLOW else order)
-                operation.attributes["layout_str"] = StringAttr(order.value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
 from compiler.dialect.ops import LoadConstOp, OutputOp, TensorOperation
@@ -21,7 +21,7 @@ from .layout_rules import ORDERS, fits, is_one, policy, price, set_order, wanted
 
 
 class LayoutTransmitPass:
-    """Replaces every ``follow`` in layout_str by an order."""
+    """Gives operations that follow their operands an order."""
 
     name = "layout_transmit"
 
@@ -35,8 +35,6 @@ class LayoutTransmitPass:
         for _ in free:
             if not sum(map(_improve, free)):
                 break
-        for operation in free:
-            operation.attributes["layout_str"] = StringAttr(order_of(operation.results[0].type).value)
 
 
 def _from_operands(operation: TensorOperation) -> Order:

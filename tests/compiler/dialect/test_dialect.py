@@ -110,7 +110,6 @@ def test_a_load_keeps_the_type() -> None:
     ("name", "value", "text"),
     [
         ("template", IntegerAttr(-1, i64), "template -1 is negative"),
-        ("spm_size", IntegerAttr(-8, i64), "spm_size -8 is negative"),
         (
             "stages",
             DenseArrayBase.from_list(i64, [1, 9]),

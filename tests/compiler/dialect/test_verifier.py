@@ -39,7 +39,7 @@ def group_of(module: ModuleOp) -> GroupOp:
 
 
 def _negative_size(module: ModuleOp) -> None:
-    group_of(module).attributes["spm_size"] = IntegerAttr(-8, i64)
+    group_of(module).attributes["template"] = IntegerAttr(-8, i64)
 
 
 def _positions(module: ModuleOp) -> None:
@@ -96,7 +96,7 @@ def test_what_a_pass_breaks_is_found_as_by_a_full_verification(damage: Callable[
 def test_a_module_is_verified_the_first_time() -> None:
     module = grouped()
     _negative_size(module)
-    with pytest.raises(VerifyException, match="spm_size -8 is negative"):
+    with pytest.raises(VerifyException, match="template -8 is negative"):
         Verifier().verify(module)
 
 
@@ -105,7 +105,7 @@ def test_a_repaired_module_is_valid_again() -> None:
     _negative_size(module)
     with pytest.raises(VerifyException):
         verifier.verify(module)
-    del group_of(module).attributes["spm_size"]
+    del group_of(module).attributes["template"]
     verifier.verify(module)
 
 
@@ -122,6 +122,6 @@ def test_only_what_changed_is_verified_again(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Operation, "verify", noted)
     verifier.verify(module)
     assert looked == []
-    group_of(module).members[1].attributes["layout_str"] = StringAttr("NCHW")
+    group_of(module).members[1].attributes["updates"] = StringAttr("x")
     verifier.verify(module)
     assert looked == ["tx8be.relu", "tx8be.group", "tx8be.subgraph", "builtin.module"]

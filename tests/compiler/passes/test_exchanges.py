@@ -13,7 +13,7 @@ import emulator
 from asm.image import read_image, write_image
 from compiler.dialect.exchanges import ExchangeOperation
 from compiler.dialect.group import tensor_operations
-from compiler.dialect.homes import HomeAttr
+from compiler.dialect.homes import Home, HomeAttr
 from compiler.dialect.ops import GroupOp, LoadConstOp, TensorOperation
 from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
@@ -154,4 +154,37 @@ def test_an_exchange_that_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         leave_out(next(exchange for exchange in found if not is_of_weights(exchange)))
 
     with pytest.raises(GraphError, match=r"node '.*' needs an earlier \w+ of .* along \w+"):
+        edited(monkeypatch, made, edit, tiles, plan)
+
+
+def housed(found: list[ExchangeOperation]) -> TensorOperation:
+    """An operation with a home whose result no exchange reads."""
+    (group,) = {exchange.parent_op() for exchange in found}
+    assert isinstance(group, GroupOp)
+    for operation in tensor_operations(group.body.block):
+        read = any(isinstance(use.operation, ExchangeOperation) for use in operation.results[0].uses)
+        if operation.home is not None and not read and operation not in found:
+            return operation
+    raise AssertionError
+
+
+@pytest.mark.parametrize("tiles", [16, 7])
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_home_that_the_cut_does_not_give(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiles: int, gone: bool
+) -> None:
+    made = normalized_first() if tiles == 16 else bottleneck()
+    plan = in_bands(made, tiles, tmp_path) if tiles == 7 else None
+
+    def edit(found: list[ExchangeOperation]) -> None:
+        operation = housed(found)
+        assert operation.home is not None
+        if gone:
+            del operation.attributes["home"]
+        else:
+            axes = operation.home.data.axes
+            operation.attributes["home"] = HomeAttr(Home(("whole",) * len(axes)))
+
+    where = "DDR" if gone else r"spm<whole, [whole, ]*>"
+    with pytest.raises(GraphError, match=rf"puts its result in {where}, but the cut of its group in spm<.*>"):
         edited(monkeypatch, made, edit, tiles, plan)
