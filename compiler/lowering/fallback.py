@@ -17,20 +17,24 @@ from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.dialect.planes import image_bytes
 from tx8isa.numbers.limits import MOST_MOVES
 
-from .record import LOWERINGS, Work
+from .record import LOWERINGS, AnyWork, SequenceWork, Work
 
 
-def has_separate_steps(work: Work) -> bool:
+def has_separate_steps(work: AnyWork) -> bool:
     """True if a work is an anchor with steps, all in one format, so that each can be computed separately."""
-    return bool(work.steps) and not LOWERINGS[work.op].takes_fp32
+    return isinstance(work, Work) and bool(work.steps) and not LOWERINGS[work.op].takes_fp32
 
 
-def compute_separately(kernel: Kernel, work: Work) -> None:
+def compute_separately(kernel: Kernel, work: AnyWork) -> None:
     """The anchor and its steps, or the stages of a sequence, one after another.
 
     All tiles wait until a result is in DDR.
     """
-    members = _stages(kernel, work) if work.stages else _members(kernel, work)
+    if isinstance(work, SequenceWork):
+        members = _stages(kernel, work)
+    else:
+        assert isinstance(work, Work)
+        members = _members(kernel, work)
     for number, member in enumerate(members):
         entry = LOWERINGS[member.op]
         assert entry.lower is not None
@@ -41,7 +45,7 @@ def compute_separately(kernel: Kernel, work: Work) -> None:
         entry.lower(kernel, member)
 
 
-def _members(kernel: Kernel, work: Work) -> Iterator[Work]:
+def _members(kernel: Kernel, work: Work) -> Iterator[AnyWork]:
     """The anchor and each step as works of their own."""
     running = _intermediate(kernel, work.output)
     yield replace(work, output=running, steps=(), cut=None)
@@ -49,10 +53,10 @@ def _members(kernel: Kernel, work: Work) -> Iterator[Work]:
         tensors = enumerate(step.operands)
         operands = tuple(running if at in step.running else tensor for at, tensor in tensors)
         running = work.output if step is work.steps[-1] else _intermediate(kernel, work.output)
-        yield Work(step.name, step.op, step.call, operands, running, work.channels_last)
+        yield Work(step.name, step.op, operands, running, call=step.call, channels_last=work.channels_last)
 
 
-def _stages(kernel: Kernel, work: Work) -> Iterator[Work]:
+def _stages(kernel: Kernel, work: SequenceWork) -> Iterator[AnyWork]:
     """The stages of a sequence as works of their own. A stage may be a sequence, too."""
     stored = {tensor.symbol for tensor in (*work.others, work.output)}
     between: dict[str, str] = {}
@@ -63,7 +67,7 @@ def _stages(kernel: Kernel, work: Work) -> Iterator[Work]:
         yield _moved(stage, between)
 
 
-def _moved(work: Work, between: Mapping[str, str]) -> Work:
+def _moved(work: AnyWork, between: Mapping[str, str]) -> AnyWork:
     """A work with other symbols for some of its tensors."""
 
     def moved(tensor: DdrTensor | None) -> DdrTensor | None:
@@ -74,14 +78,18 @@ def _moved(work: Work, between: Mapping[str, str]) -> Work:
     def made(tensor: DdrTensor) -> DdrTensor:
         return replace(tensor, symbol=between.get(tensor.symbol, tensor.symbol))
 
-    return replace(
+    found = replace(
         work,
         inputs=tuple(map(moved, work.inputs)),
-        steps=tuple(replace(step, operands=tuple(map(moved, step.operands))) for step in work.steps),
         output=made(work.output),
         others=tuple(map(made, work.others)),
-        stages=tuple(_moved(stage, between) for stage in work.stages),
     )
+    if isinstance(found, SequenceWork):
+        return replace(found, stages=tuple(_moved(stage, between) for stage in found.stages))
+    if isinstance(found, Work):
+        steps = (replace(step, operands=tuple(map(moved, step.operands))) for step in found.steps)
+        return replace(found, steps=tuple(steps))
+    return found
 
 
 def _intermediate(kernel: Kernel, like: DdrTensor) -> DdrTensor:
@@ -96,7 +104,7 @@ def run_on_compact_copies(kernel: Kernel, work: Work, lower: Callable[[Kernel, W
     """Run a lowering on compact copies of the blocked operands, and store its result blocked."""
     kernel.await_earlier_phases()
     compact: dict[str, DdrTensor] = {}
-    for tensor in (*work.inputs, *(operand for step in work.steps for operand in step.operands)):
+    for tensor in work.operands:
         if tensor is not None and tensor.blocked and tensor.symbol not in compact:
             compact[tensor.symbol] = _compact_scratch(kernel, tensor)
             _copy_positions(kernel, tensor, compact[tensor.symbol])

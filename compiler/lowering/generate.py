@@ -13,8 +13,9 @@ from compiler.codegen.spm import Copies, SpmOverflow
 from compiler.graph import CapacityError
 from tx8isa.errors import Tx8Error
 
-from . import LOWERINGS, Work
+from . import LOWERINGS
 from .fallback import compute_separately, has_separate_steps
+from .record import AnyWork, SequenceWork, Work
 
 DOES_NOT_FIT = (SpmOverflow, OutOfRegisters)
 """The errors of a cut for which a tile has too little scratchpad or too few registers."""
@@ -27,7 +28,11 @@ WHOLE_SPM = "spm"
 
 
 def generate(
-    prefix: str, work: Work, target: Target, synchronized: bool = False, settled: frozenset[str] = frozenset()
+    prefix: str,
+    work: AnyWork,
+    target: Target,
+    synchronized: bool = False,
+    settled: frozenset[str] = frozenset(),
 ) -> Kernel:
     """The code of one phase, with its buffers placed.
 
@@ -57,7 +62,11 @@ def generate(
 
 
 def generate_stages(
-    prefix: str, work: Work, target: Target, synchronized: bool = False, settled: frozenset[str] = frozenset()
+    prefix: str,
+    work: AnyWork,
+    target: Target,
+    synchronized: bool = False,
+    settled: frozenset[str] = frozenset(),
 ) -> Kernel:
     """The code of a sequence whose stages are computed one after another, with results in DDR in between.
 
@@ -83,7 +92,7 @@ def _budgets(target: Target) -> Iterator[int]:
 
 def attempt(
     prefix: str,
-    work: Work,
+    work: AnyWork,
     target: Target,
     budget: int,
     synchronized: bool,
@@ -111,7 +120,7 @@ class _Attempt:
     """The arguments of ``attempt``, and the kernels that it has made."""
 
     prefix: str
-    work: Work
+    work: AnyWork
     target: Target
     budget: int
     synchronized: bool
@@ -149,7 +158,7 @@ class _Attempt:
         return made
 
 
-def _write(kernel: Kernel, work: Work, separately: bool) -> None:
+def _write(kernel: Kernel, work: AnyWork, separately: bool) -> None:
     """Run the lowering."""
     entry = LOWERINGS[work.op]
     assert entry.lower is not None
@@ -162,17 +171,18 @@ def _write(kernel: Kernel, work: Work, separately: bool) -> None:
     entry.lower(kernel, work)
 
 
-def _summary(work: Work) -> str:
+def _summary(work: AnyWork) -> str:
     """The comment in the assembly that says what a phase computes."""
-    operands = [*work.inputs, *(tensor for step in work.steps for tensor in step.operands)]
-    names = " > ".join(_names(stage) for stage in work.stages or (work,))
-    inputs = ", ".join(_description(tensor) for tensor in operands if tensor is not None)
+    stages = work.stages if isinstance(work, SequenceWork) else (work,)
+    names = " > ".join(map(_names, stages))
+    inputs = ", ".join(_description(tensor) for tensor in work.operands if tensor is not None)
     outputs = ", ".join(map(_description, (*work.others, work.output)))
     return f"{names}: {inputs} -> {outputs}"
 
 
-def _names(work: Work) -> str:
-    return " + ".join([work.op.removeprefix("tx8be."), *(step.op for step in work.steps)])
+def _names(work: AnyWork) -> str:
+    steps = work.steps if isinstance(work, Work) else ()
+    return " + ".join([work.op.removeprefix("tx8be."), *(step.op for step in steps)])
 
 
 def _description(tensor: DdrTensor) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any, TypeVar
 
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.tensors import DdrTensor
@@ -104,37 +105,57 @@ class Placement:
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
-    """An operation or a group as its lowering gets it; equal only to itself.
+class AnyWork:
+    """What an operation or a group computes, as its lowering gets it; equal only to itself.
 
-    ``call`` has the shapes and attributes of the specification; None for a group that is not an anchor with
-    steps, and for an operation that a pass inserted. The tensors have the shapes in which they are stored in
-    DDR. ``steps`` are applied to the result before it is stored: ``output`` is that of the last one. ``cut``
-    is what the search decided; None leaves it to the rule of the lowering.
+    The tensors have the shapes in which they are stored in DDR. ``cut`` is what the search decided; None
+    leaves it to the rule of the lowering. ``early``: bytes of its constants that each tile can load while the
+    phase before is executed.
     """
 
     name: str
     op: str
-    call: Call | None
     inputs: tuple[DdrTensor | None, ...]
     output: DdrTensor
+    cut: Cut | None = None
+    others: tuple[DdrTensor, ...] = ()
+    """Results besides ``output``: further ones of an operator, or those of earlier stages of a sequence."""
+    early: int = 0
+
+    @property
+    def operands(self) -> tuple[DdrTensor | None, ...]:
+        """All tensors that it reads; None for an operand that is omitted or computed in the scratchpad."""
+        return self.inputs
+
+    def input(self, index: int) -> DdrTensor:
+        tensor = self.inputs[index]
+        if tensor is None:
+            raise ValueError(f"operand {index} of {self.name} is omitted")
+        return tensor
+
+    def has(self, index: int) -> bool:
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Work(AnyWork):
+    """An operator, or an anchor with ``steps`` that are applied before the result is stored.
+
+    ``call`` has the shapes and attributes of the specification; None for an operation that a pass inserted.
+    ``output`` is the result of the last step.
+    """
+
+    call: Call | None = None
     channels_last: bool = False
     compute: Format | None = None
     """Format of the arithmetic, for operators of the specification."""
     steps: tuple[Step, ...] = ()
-    cut: Cut | None = None
-    nodes: tuple[ChainNode, ...] = ()
-    """The operations of a chain."""
-    stages: tuple[Work, ...] = ()
-    """The works of a sequence, in the order of computation."""
-    exchanges: tuple[StageExchange, ...] | None = None
-    """Exchanges of the tiles between the stages; None leaves them to the lowering."""
     orders: tuple[Order, Order] | None = None
     """Orders of axes of operand and result, for an operation that a pass inserted."""
-    others: tuple[DdrTensor, ...] = ()
-    """Results of stages before the last one that a sequence stores besides ``output``."""
-    early: int = 0
-    """Bytes of its constants that each tile can load while the phase before is executed."""
+
+    @property
+    def operands(self) -> tuple[DdrTensor | None, ...]:
+        return (*self.inputs, *(tensor for step in self.steps for tensor in step.operands))
 
     @property
     def spec(self) -> Call:
@@ -149,22 +170,42 @@ class Work:
             raise ValueError(f"operation {self.name} has no format of its arithmetic")
         return self.compute
 
-    def input(self, index: int) -> DdrTensor:
-        tensor = self.inputs[index]
-        if tensor is None:
-            raise ValueError(f"operand {index} of {self.name} is omitted")
-        return tensor
-
     @property
     def updates(self) -> bool:
         """True if the result has the memory of the first operand (``Lowering.updates``)."""
         return self.inputs[0] is not None and self.inputs[0].symbol == self.output.symbol
 
-    def has(self, index: int) -> bool:
-        return index < len(self.inputs) and self.inputs[index] is not None
+
+@dataclass(frozen=True, eq=False)
+class ChainWork(AnyWork):
+    """Pointwise operators without an anchor; the last of ``nodes`` gives the result."""
+
+    nodes: tuple[ChainNode, ...] = ()
 
 
-def exchanges_in(work: Work, needed: Sequence[StageExchange]) -> tuple[StageExchange, ...]:
+@dataclass(frozen=True, eq=False)
+class SequenceWork(AnyWork):
+    """The works of ``stages``, in the order of computation, whose results stay in the scratchpads."""
+
+    stages: tuple[AnyWork, ...] = ()
+    exchanges: tuple[StageExchange, ...] | None = None
+    """Exchanges of the tiles between the stages; None leaves them to the lowering."""
+
+    @property
+    def operators(self) -> tuple[Work, ...]:
+        """The stages, each an operator with its steps; ValueError if one is a chain or a sequence."""
+        found = tuple(stage for stage in self.stages if isinstance(stage, Work))
+        if len(found) < len(self.stages):
+            raise ValueError(f"a stage of {self.name} is no single operator")
+        return found
+
+
+def without_exchanges(work: AnyWork) -> AnyWork:
+    """The work, with the exchanges of a sequence left to its lowering."""
+    return replace(work, exchanges=None) if isinstance(work, SequenceWork) else work
+
+
+def exchanges_in(work: SequenceWork, needed: Sequence[StageExchange]) -> tuple[StageExchange, ...]:
     """The exchanges that were decided for a sequence; without a decision, the needed ones.
 
     GraphError if one that is needed is missing or comes too late.
@@ -183,7 +224,7 @@ def exchanges_in(work: Work, needed: Sequence[StageExchange]) -> tuple[StageExch
 
 EVERY_TYPE = tuple(DTYPES)
 
-Cuts = Callable[[Target, Work], Iterable[Cut]]
+Cuts = Callable[[Target, Any], Iterable[Cut]]
 """The candidates for the cut of a work, promising ones first; not all of them need to fit."""
 
 Check = Callable[[Call], str | None]
@@ -211,7 +252,7 @@ class Lowering:
     """
 
     op: str
-    lower: Callable[[Kernel, Work], None] | None
+    lower: Callable[[Kernel, Any], None] | None
     order: Order
     check: Check | None = None
     types: tuple[str, ...] = FLOATS
@@ -242,6 +283,8 @@ class Lowering:
 
 LOWERINGS: dict[str, Lowering] = {}
 
+_Work = TypeVar("_Work", bound=AnyWork)
+
 
 def lowering(
     *ops: str,
@@ -259,7 +302,7 @@ def lowering(
     updates: bool = False,
     stage: bool = False,
     core_reads: bool = False,
-) -> Callable[[Callable[[Kernel, Work], None]], Callable[[Kernel, Work], None]]:
+) -> Callable[[Callable[[Kernel, _Work], None]], Callable[[Kernel, _Work], None]]:
     """Decorator that registers the function as the lowering of these operators.
 
     ValueError if neither ``engines`` nor ``on_core`` says what computes them.
@@ -267,7 +310,7 @@ def lowering(
     if not engines and on_core is None:
         raise ValueError(f"the lowering of {', '.join(ops)} does not say what computes it")
 
-    def register(function: Callable[[Kernel, Work], None]) -> Callable[[Kernel, Work], None]:
+    def register(function: Callable[[Kernel, _Work], None]) -> Callable[[Kernel, _Work], None]:
         for op in ops:
             how = (order, check, types, cuts, anchor, blocked, prefetch)
             which = (takes_fp32, gives_fp32, engines, on_core, updates, stage, core_reads)

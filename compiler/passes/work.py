@@ -19,7 +19,18 @@ from compiler.dialect.orders import Order
 from compiler.dialect.types import format_of, order_of, storage_permutation
 from compiler.graph import Array, Tensor
 from compiler.lowering import LOWERINGS
-from compiler.lowering.record import ChainNode, Cut, Placement, StageExchange, Step, Work
+from compiler.lowering.record import (
+    AnyWork,
+    ChainNode,
+    ChainWork,
+    Cut,
+    Placement,
+    SequenceWork,
+    StageExchange,
+    Step,
+    Work,
+    without_exchanges,
+)
 from compiler.operators import OPERATORS
 from compiler.operators.record import Call
 from compiler.passes.extents import is_ranged, numbers_in, shape_in
@@ -38,7 +49,7 @@ def symbol_of(value: SSAValue) -> str:
     return value.owner.symbol_of(value.index)
 
 
-def work_of(context: Context, operation: TensorOperation, symbols: Symbols = symbol_of) -> Work:
+def work_of(context: Context, operation: TensorOperation, symbols: Symbols = symbol_of) -> AnyWork:
     """The work of a group, or of an operation outside of groups."""
     builder = _Builder(context, operation, symbols)
     if isinstance(operation, GroupOp):
@@ -59,14 +70,14 @@ class _Builder:
         self.between: dict[SSAValue, str] = {}
         """Values that one stage of a stack computes for another, with names in place of symbols in DDR."""
 
-    def group(self, group: GroupOp) -> Work:
+    def group(self, group: GroupOp) -> AnyWork:
         """A sequence, a chain of pointwise operations, or an anchor with its steps."""
         cut, kind = cut_of(group), kind_of_group(group)
         if kind is not None:
             return self._sequence(kind, group, cut)
         return self._stage(group.members, group.results[0], cut)
 
-    def _stage(self, members: Sequence[TensorOperation], result: SSAValue, cut: Cut | None = None) -> Work:
+    def _stage(self, members: Sequence[TensorOperation], result: SSAValue, cut: Cut | None = None) -> AnyWork:
         """A chain of pointwise operations, or an anchor with its steps."""
         if len(members) > 1 and not LOWERINGS[members[0].op].anchor:
             return self._chain(members, result, cut)
@@ -82,7 +93,7 @@ class _Builder:
                 running = member.results[0]
         return self.single(first, tuple(steps), result, cut)
 
-    def _sequence(self, kind: SequenceKind, group: GroupOp, cut: Cut | None) -> Work:
+    def _sequence(self, kind: SequenceKind, group: GroupOp, cut: Cut | None) -> SequenceWork:
         """Stages that exchange results in the scratchpad: anchors, chains, each with its steps."""
         stages = stages_of_group(group)
         computing = [[member for member in members if not is_alias(member)] for members in stages]
@@ -109,7 +120,7 @@ class _Builder:
                 symbol = self.tensor(self.outer(each.operands[0]) or each.operands[0]).symbol
                 yield StageExchange(each.kind, symbol, each.axis.data, begun, *rows)
 
-    def _chain(self, members: Sequence[TensorOperation], result: SSAValue, cut: Cut | None) -> Work:
+    def _chain(self, members: Sequence[TensorOperation], result: SSAValue, cut: Cut | None) -> ChainWork:
         """A chain of pointwise operations, which use inputs of the chain and results of earlier ones."""
         inner = {value for member in members for value in member.results}
         used = (value for member in members for value in member.operands if value not in inner)
@@ -125,9 +136,7 @@ class _Builder:
             numbers[member.results[0]] = len(inputs) + len(nodes) - 1
         tensors = tuple(self.tensor(value) for value in inputs)
         name = main_member(members).node.data
-        return Work(
-            name, "Chain", None, tensors, self.tensor(result), _is_last(result), nodes=tuple(nodes), cut=cut
-        )
+        return ChainWork(name, "Chain", tensors, self.tensor(result), cut, nodes=tuple(nodes))
 
     def single(
         self,
@@ -142,13 +151,13 @@ class _Builder:
         if not isinstance(operation, NodeOperation):
             orders = order_of(operation.operands[0].type), order_of(operation.results[0].type)
             inputs = tuple(self.tensor(self.outer(value) or value) for value in operation.operands)
-            return Work(name, operation.op, None, inputs, output, orders=orders, steps=steps, cut=cut)
+            return Work(name, operation.op, inputs, output, cut, orders=orders, steps=steps)
         call = call_of(self.context, operation, self.outer)
         last = _is_last(operation.results[0])
         operands = tuple(self._operands(operation, call))
         compute = Format.FP32 if name in self.context.graph.precise else self.context.compute
         others = tuple(map(self.tensor, operation.results[1:]))
-        return Work(name, operation.op, call, operands, output, last, compute, steps, cut, others=others)
+        return Work(name, operation.op, operands, output, cut, others, 0, call, last, compute, steps)
 
     def _step(self, member: TensorOperation, running: SSAValue) -> Step:
         assert isinstance(member, NodeOperation)
@@ -193,7 +202,9 @@ def placement_of(context: Context, group: GroupOp) -> tuple[Placement, dict[str,
         return None
     names: dict[SSAValue, str] = {}
     builder = _Builder(context, group, lambda value: names.setdefault(value, f"v.{len(names)}"))
-    placement = kind.place(target_of(context), replace(builder.group(group), exchanges=None))
+    work = without_exchanges(builder.group(group))
+    assert isinstance(work, SequenceWork)
+    placement = kind.place(target_of(context), work)
     values = {symbol: value for value, symbol in reversed([*names.items(), *builder.between.items()])}
     values |= {names[outer]: value for outer, value in zip(group.results, group.made, strict=True)}
     return placement, values
@@ -231,8 +242,8 @@ def _stages_in(members: Sequence[TensorOperation], kind: SequenceKind) -> list[l
 
 
 def together(
-    kind: SequenceKind, works: Sequence[Work], stored: Collection[str] = (), cut: Cut | None = None
-) -> Work:
+    kind: SequenceKind, works: Sequence[AnyWork], stored: Collection[str] = (), cut: Cut | None = None
+) -> SequenceWork:
     """The work of a sequence from the works of its stages; the last one computes the result.
 
     ``stored``: the symbols of stages' values that are results, too.
@@ -240,18 +251,11 @@ def together(
     made = {work.output.symbol for work in works}
     inputs: dict[str, DdrTensor] = {}
     for work in works:
-        operands = (*work.inputs, *(tensor for step in work.steps for tensor in step.operands))
-        inputs |= {t.symbol: t for t in operands if t is not None and t.symbol not in made}
+        inputs |= {t.symbol: t for t in work.operands if t is not None and t.symbol not in made}
     others = tuple(work.output for work in works[:-1] if work.output.symbol in stored)
-    return Work(
-        works[0].name,
-        kind.lowering,
-        None,
-        tuple(inputs.values()),
-        works[-1].output,
-        stages=tuple(works),
-        cut=cut,
-        others=others,
+    operands = tuple(inputs.values())
+    return SequenceWork(
+        works[0].name, kind.lowering, operands, works[-1].output, cut, others, stages=tuple(works)
     )
 
 

@@ -13,7 +13,7 @@ from compiler.codegen.kernel import Kernel, Target
 from compiler.graph import CapacityError
 from compiler.lowering import LOWERINGS
 from compiler.lowering.generate import DOES_NOT_FIT, SMALLEST_BUDGET, WHOLE_SPM, generate
-from compiler.lowering.record import Cut, Work
+from compiler.lowering.record import AnyWork, Cut
 
 from .cost import NOTHING, KindUse, Shares, kinds_of
 from .effort import Effort
@@ -42,7 +42,7 @@ class Template:
     """Groups that are equal except for names: the work of one of them, and their number."""
 
     key: str
-    work: Work
+    work: AnyWork
     target: Target
     count: int = 1
 

@@ -17,14 +17,14 @@ import numpy as np
 
 from compiler.codegen.kernel import Target
 from compiler.codegen.slices.tensors import DdrTensor
-from compiler.lowering.record import ChainNode, Step, Work
+from compiler.lowering.record import AnyWork, ChainNode, ChainWork, SequenceWork, Step, Work
 from compiler.operators import OPERATORS
 from compiler.operators.record import Call
 
 Signature = tuple[Any, ...]
 
 
-def signature(work: Work, target: Target) -> Signature:
+def signature(work: AnyWork, target: Target) -> Signature:
     """A value that is equal for works that differ only in names and values of constants.
 
     It consists of plain values, so that its text is complete.
@@ -32,41 +32,43 @@ def signature(work: Work, target: Target) -> Signature:
     return (*_work(work, {}), (target.tiles, target.spm_bytes, target.compute.token))
 
 
-_CALLS: WeakKeyDictionary[Work, tuple[Signature, ...]] = WeakKeyDictionary()
+_CALLS: WeakKeyDictionary[AnyWork, tuple[Signature, ...]] = WeakKeyDictionary()
 """The signatures of the calls of a work and of its steps; cached, since a work is a stage of many stacks."""
 
 
-def _calls(work: Work) -> tuple[Signature, ...]:
+def _calls(work: AnyWork) -> tuple[Signature, ...]:
     known = _CALLS.get(work)
     if known is None:
-        of_steps = (_call(step.call, step.operands) for step in work.steps)
-        known = _CALLS[work] = (_call(_without_factors(work.op, work.call), work.inputs), *of_steps)
+        call, steps = (work.call, work.steps) if isinstance(work, Work) else (None, ())
+        of_steps = (_call(step.call, step.operands) for step in steps)
+        known = _CALLS[work] = (_call(_without_factors(work.op, call), work.inputs), *of_steps)
     return known
 
 
-def _work(work: Work, names: dict[str, int]) -> Signature:
+def _work(work: AnyWork, names: dict[str, int]) -> Signature:
     call, *calls = _calls(work)
+    steps = work.steps if isinstance(work, Work) else ()
     return (
         work.op,
         call,
         tuple(_tensor(tensor, names) for tensor in work.inputs),
         _tensor(work.output, names),
-        work.channels_last,
+        isinstance(work, Work) and work.channels_last,
         _parameters(work, names),
-        tuple(_step(step, called, names) for step, called in zip(work.steps, calls, strict=True)),
+        tuple(_step(step, called, names) for step, called in zip(steps, calls, strict=True)),
     )
 
 
-def _parameters(work: Work, names: dict[str, int]) -> Signature:
+def _parameters(work: AnyWork, names: dict[str, int]) -> Signature:
     """Properties that only some works have, by name; the works of a stack share the numbers of tensors."""
     parameters: Signature = ()
-    if work.compute is not None:
+    if isinstance(work, Work) and work.compute is not None:
         parameters += (("compute", _plain(work.compute)),)
-    if work.nodes:
+    if isinstance(work, ChainWork):
         parameters += (("nodes", tuple(_plain(_without_tensors(node)) for node in work.nodes)),)
-    if work.orders is not None:
+    if isinstance(work, Work) and work.orders is not None:
         parameters += (("orders", _plain(work.orders)),)
-    if work.stages:
+    if isinstance(work, SequenceWork):
         parameters += (("stages", tuple(_work(stage, names) for stage in work.stages)),)
     if work.others:
         parameters += (("others", tuple(names[tensor.symbol] for tensor in work.others)),)

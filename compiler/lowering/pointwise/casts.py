@@ -87,7 +87,7 @@ def fp32_scratch(kernel: Kernel, like: DdrTensor) -> DdrTensor:
 
 def _cast_to_bool(kernel: Kernel, source: DdrTensor, target: DdrTensor) -> None:
     if source.fmt.is_float:
-        lower_single(kernel, Work("", "Cast", None, (source,), target))
+        lower_single(kernel, Work("", "Cast", (source,), target))
         return
 
     def code(core: ScalarCode, values: list[str]) -> str:

@@ -28,7 +28,7 @@ from compiler.codegen.slices.tensors import (
 )
 from compiler.codegen.slices.vector import WIDE, Vector, convert, spread_rows
 from compiler.dialect.orders import Order
-from compiler.lowering.record import ChainNode, Engine, Work, lowering
+from compiler.lowering.record import ChainNode, ChainWork, Engine, lowering
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.limits import LARGEST_UNIT, MOST_MOVES
@@ -45,8 +45,8 @@ _LONG_ROW = 8
 
 
 @lowering("Chain", order=Order.FOLLOW, types=FLOATS_AND_BOOL, engines=(Engine.VECTOR,))
-def lower_chain(kernel: Kernel, work: Work) -> None:
-    """The code of a chain, whose nodes are ``work.nodes``."""
+def lower_chain(kernel: Kernel, work: ChainWork) -> None:
+    """The code of a chain."""
     inputs = tuple(work.input(at) for at in range(len(work.inputs)))
     compute(kernel, Chain(inputs, work.nodes, work.output))
 

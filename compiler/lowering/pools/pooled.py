@@ -19,7 +19,7 @@ from compiler.lowering.conv.convolution import convolve
 from compiler.lowering.conv.cuts import best_cuts, first_plan, plan_for
 from compiler.lowering.conv.layer import ConvLayer, layer_of, stays_in_planes
 from compiler.lowering.conv.plan import layer_for
-from compiler.lowering.record import LOWERINGS, Cut, Engine, Placement, Work, lowering
+from compiler.lowering.record import LOWERINGS, AnyWork, Cut, Engine, Placement, SequenceWork, Work, lowering
 from compiler.operators import OPERATORS
 from tx8isa.numbers.limits import LARGEST_EXTENT
 
@@ -32,19 +32,19 @@ def begins_pooled(op: str) -> bool:
     return convolves or op in POOLS
 
 
-def can_be_pooled(work: Work) -> bool:
+def can_be_pooled(work: AnyWork) -> bool:
     """True if the work of a group can be the convolution, or the pool after one."""
     source, output = work.inputs[0], work.output
     if not begins_pooled(work.op) or source is None or not (source.blocked and output.blocked):
         return False
-    return work.op in POOLS or (output.fmt.is_float and stays_in_planes(work))
+    return work.op in POOLS or (output.fmt.is_float and isinstance(work, Work) and stays_in_planes(work))
 
 
-def check_pooled(work: Work) -> None:
+def check_pooled(work: SequenceWork) -> None:
     """ValueError if a work is not a convolution and the pool of its result."""
     if [stage.op in POOLS for stage in work.stages] != [False, True]:
         raise ValueError("not a convolution and one global pool")
-    conv, pool = work.stages
+    conv, pool = work.operators
     if pool.input(0).symbol != conv.output.symbol:
         raise ValueError("the pool of another tensor")
     positions = math.prod(conv.output.shape[1:-1])
@@ -52,7 +52,7 @@ def check_pooled(work: Work) -> None:
         raise ValueError(f"{positions} positions; at most {LARGEST_EXTENT} are pooled at once")
 
 
-def pooled_placement(target: Target, work: Work) -> Placement:
+def pooled_placement(target: Target, work: SequenceWork) -> Placement:
     """The result of the convolution stays in the scratchpads; each tile holds images and maps of its own."""
     conv, cut = work.stages[0], work.cut
     assert cut is not None
@@ -60,12 +60,12 @@ def pooled_placement(target: Target, work: Work) -> Placement:
     return Placement({conv.output.symbol: Home((images, maps, *(WHOLE,) * (len(conv.output.shape) - 2)))}, ())
 
 
-def _layer(work: Work) -> ConvLayer:
+def _layer(work: SequenceWork) -> ConvLayer:
     check_pooled(work)
-    return replace(layer_of(work.stages[0]), all_positions=True)
+    return replace(layer_of(work.operators[0]), all_positions=True)
 
 
-def _cuts(target: Target, work: Work) -> Iterable[Cut]:
+def _cuts(target: Target, work: SequenceWork) -> Iterable[Cut]:
     return best_cuts(target, _layer(work))
 
 
@@ -77,9 +77,9 @@ def _cuts(target: Target, work: Work) -> Iterable[Cut]:
     prefetch=True,
     engines=(Engine.MATRIX, Engine.VECTOR),
 )
-def pooled(kernel: Kernel, work: Work) -> None:
+def pooled(kernel: Kernel, work: SequenceWork) -> None:
     """Compute slices of the maps with all their positions, and pool each to one position of the result."""
-    layer, (conv, pool) = _layer(work), work.stages
+    layer, (conv, pool) = _layer(work), work.operators
     plan = first_plan(layer, kernel.target, kernel.budget) if work.cut is None else plan_for(layer, work.cut)
     if plan is None:
         raise SpmOverflow("all positions of a few maps do not fit the SPM")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from compiler.codegen.phase import Target
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.dialect.homes import WHOLE, Home
-from compiler.lowering.record import ALL_GATHER, Placement, StageExchange, Work
+from compiler.lowering.record import ALL_GATHER, Placement, SequenceWork, StageExchange
 from tx8isa.numbers.formats import Format
 
 from .layers import AttentionLayer, Layers, NormalizationLayer, ProductLayer, QuantiseLayer
@@ -18,7 +18,7 @@ ROWS, COLUMNS = "rows", "columns"
 """The axes of the mesh."""
 
 
-def sharded_placement(target: Target, work: Work) -> Placement:
+def sharded_placement(target: Target, work: SequenceWork) -> Placement:
     """The homes and exchanges of a sequence with a cut."""
     assert work.cut is not None
     layers, mesh = layers_of(work), mesh_of(target, work.cut)

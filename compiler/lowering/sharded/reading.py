@@ -13,7 +13,7 @@ from compiler.codegen.slices.tensors import DdrTensor
 from compiler.lowering.matmul.matmul import product_of
 from compiler.lowering.pointwise.epilogue import is_per_channel
 from compiler.lowering.pointwise.record import known_number
-from compiler.lowering.record import Step, Work
+from compiler.lowering.record import AnyWork, SequenceWork, Step, Work
 from compiler.operators import OPERATORS
 from compiler.operators.linear.attention import matrices, result_order
 from compiler.operators.norms.normalization import normalization_of
@@ -35,9 +35,9 @@ from .layers import (
 )
 
 
-def layers_of(work: Work) -> Layers:
+def layers_of(work: SequenceWork) -> Layers:
     """The layers of a sequence; ValueError if one cannot be sharded with the others."""
-    stages = [replace(_layer(stage), stage=at) for at, stage in enumerate(work.stages)]
+    stages = [replace(_layer(stage), stage=at) for at, stage in enumerate(work.operators)]
     found = Layers(_quantised_at_once(work, stages))
     if any(layer.rows != found.rows for layer in found.order):
         raise ValueError("layers of different numbers of rows")
@@ -62,7 +62,7 @@ def _check_attention(layers: Layers, layer: AttentionLayer) -> None:
         raise ValueError("queries, keys and values that others use too")
 
 
-def _quantised_at_once(work: Work, stages: Sequence[Layer]) -> tuple[Layer, ...]:
+def _quantised_at_once(work: SequenceWork, stages: Sequence[Layer]) -> tuple[Layer, ...]:
     """The layers; a value that is read only as bytes is quantised by the layer that computes it."""
     readers = Counter(tensor.symbol for layer in stages for tensor in read_by(layer))
     found: dict[str, Layer] = {}
@@ -80,13 +80,12 @@ def _quantised_at_once(work: Work, stages: Sequence[Layer]) -> tuple[Layer, ...]
     return tuple(sorted(found.values(), key=lambda layer: layer.stage))
 
 
-def can_be_sharded(work: Work) -> bool:
+def can_be_sharded(work: AnyWork) -> bool:
     """True if the work of a group can be a layer of some sharded sequence."""
     try:
-        _layer(work)
+        return isinstance(work, Work) and bool(_layer(work))
     except ValueError:
         return False
-    return True
 
 
 def begins_layer(op: str) -> bool:

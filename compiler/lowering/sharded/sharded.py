@@ -26,7 +26,7 @@ from compiler.codegen.slices.tensors import BLOCK, DdrTensor, dma_loops
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.gather import enter
-from compiler.lowering.record import Cut, Engine, StageExchange, Work, exchanges_in, lowering
+from compiler.lowering.record import Cut, Engine, SequenceWork, StageExchange, exchanges_in, lowering
 from compiler.lowering.stack.constants import BIAS_PARTS
 from tx8isa.numbers.formats import Format
 
@@ -56,13 +56,13 @@ def _worker(number: int) -> int:
     return 0 if number < _EARLY else _WORKERS[number % len(_WORKERS)]
 
 
-def _cuts(target: Target, work: Work) -> Iterator[Cut]:
+def _cuts(target: Target, work: SequenceWork) -> Iterator[Cut]:
     """The meshes, the largest first."""
     yield from (mesh.cut() for mesh in meshes(layers_of(work), target))
 
 
 @lowering("Sharded", cuts=_cuts, prefetch=True, engines=(Engine.MATRIX, Engine.VECTOR))
-def sharded(kernel: Kernel, work: Work) -> None:
+def sharded(kernel: Kernel, work: SequenceWork) -> None:
     """All layers of the work, on the tiles of a mesh."""
     layers, target = folded(layers_of(work)), kernel.target
     if work.cut is not None:
@@ -90,7 +90,7 @@ def _name_of(task: Task) -> str:
 
 
 class _Phase:
-    def __init__(self, kernel: Kernel, work: Work, layers: Layers, mesh: Mesh) -> None:
+    def __init__(self, kernel: Kernel, work: SequenceWork, layers: Layers, mesh: Mesh) -> None:
         self.kernel, self.work, self.layers, self.mesh = kernel, work, layers, mesh
         self.participants = Participants(kernel, mesh, layers.rows)
         exchanges = self._exchanges()

@@ -13,7 +13,7 @@ from compiler.codegen.slices.tensors import DdrTensor, dma_format, zero_of
 from compiler.codegen.teams.team import Team, meet, power_of_two, send
 from compiler.evaluation.sizes import always
 from compiler.graph import Shape
-from compiler.lowering.record import Work
+from compiler.lowering.record import SequenceWork
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
 
@@ -36,7 +36,7 @@ class ShareAddresses:
     """
 
     kernel: Kernel
-    work: Work
+    work: SequenceWork
     division: SequenceDivision
     exchange: str
     addresses: dict[_Key, Value] = field(default_factory=dict)

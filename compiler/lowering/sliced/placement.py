@@ -5,7 +5,7 @@ from __future__ import annotations
 from compiler.codegen.phase import Target
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.dialect.homes import WHOLE, Home
-from compiler.lowering.record import LOWERINGS, Placement, Work
+from compiler.lowering.record import LOWERINGS, AnyWork, ChainWork, Placement, SequenceWork, Work
 from compiler.operators import OPERATORS
 
 from .candidates import possible_shares
@@ -17,23 +17,24 @@ _MOST_BITS = 32
 """Bits of the widest elements that loads and stores move."""
 
 
-def can_be_sliced(work: Work) -> bool:
+def can_be_sliced(work: AnyWork) -> bool:
     """True if a group can be a stage: engines compute it, from tensors that loads and stores can move."""
+    if any(t is not None and t.fmt.bits > _MOST_BITS for t in (*work.operands, work.output)):
+        return False
+    if isinstance(work, ChainWork):
+        return all(node.call is None or OPERATORS[node.op].needs is not None for node in work.nodes)
     entry = LOWERINGS[work.op]
-    tensors = [*work.inputs, *(tensor for step in work.steps for tensor in step.operands), work.output]
     return (
-        entry.lower is not None
+        isinstance(work, Work)
+        and entry.lower is not None
         and not entry.core_reads
-        and not work.stages
         and not entry.updates  # new rows are written in the memory of the cache
         and not (entry.on_core is not None and (work.call is None or entry.on_core(work.call)))
-        and all(t is None or t.fmt.bits <= _MOST_BITS for t in tensors)
-        and all(node.call is None or OPERATORS[node.op].needs is not None for node in work.nodes)
         and (work.call is None or OPERATORS[work.op].needs is not None)
     )
 
 
-def check_sliced(work: Work) -> None:
+def check_sliced(work: SequenceWork) -> None:
     """ValueError if tiles cannot share the values of a sequence in any way."""
     for share in possible_shares(work.output, max(work.output.shape, default=1)):
         try:
@@ -44,7 +45,7 @@ def check_sliced(work: Work) -> None:
     raise Undividable("the stages have no common division")
 
 
-def sliced_placement(target: Target, work: Work) -> Placement:
+def sliced_placement(target: Target, work: SequenceWork) -> Placement:
     """The homes of intermediate values, and the all-gathers of those that all tiles need whole."""
     assert work.cut is not None
     division = division_of(work, work.cut)

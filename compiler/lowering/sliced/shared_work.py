@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from compiler.codegen.slices.tensors import DdrTensor
-from compiler.lowering.record import ChainNode, Step, Work
+from compiler.lowering.record import AnyWork, ChainNode, ChainWork, Step, Work
 from compiler.operators.record import Call
 
 from .needed import shared_call
@@ -17,19 +17,17 @@ Placed = Callable[[DdrTensor, Needed], DdrTensor]
 """Gives a tile's share of a tensor as a tensor of its own."""
 
 
-def shared_work(stage: SharedStage, output: DdrTensor, placed: Placed) -> Work:
+def shared_work(stage: SharedStage, output: DdrTensor, placed: Placed) -> AnyWork:
     """The work of a tile, with its share of the result as ``output``."""
-    work = stage.work
+    inputs = _operands(stage.work.inputs, stage.inputs, placed)
+    work = replace(stage.work, inputs=inputs, output=output, cut=None)
+    if isinstance(work, ChainWork):
+        nodes = tuple(_node(*each) for each in zip(work.nodes, stage.nodes, strict=True))
+        return replace(work, nodes=nodes)
+    assert isinstance(work, Work)
     call = None if work.call is None else _shared(work.op, work.call, stage.inputs)
-    return replace(
-        work,
-        inputs=_operands(work.inputs, stage.inputs, placed),
-        output=output,
-        call=call,
-        steps=tuple(_step(*each, placed) for each in zip(work.steps, stage.steps, strict=True)),
-        nodes=tuple(_node(*each) for each in zip(work.nodes, stage.nodes, strict=True)),
-        cut=None,
-    )
+    steps = tuple(_step(*each, placed) for each in zip(work.steps, stage.steps, strict=True))
+    return replace(work, call=call, steps=steps)
 
 
 def _operands(

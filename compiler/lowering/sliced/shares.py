@@ -16,7 +16,7 @@ from functools import cached_property
 
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.graph import Shape
-from compiler.lowering.record import ChainNode, Work
+from compiler.lowering.record import AnyWork, ChainNode, ChainWork, SequenceWork, Work
 
 from .needed import check_lowering, needed_shares
 from .share_layout import has_gaps, is_compact, is_one_run, is_possible
@@ -38,7 +38,7 @@ class SharedStage:
     The axis of the result's share is one in the order of storage, the others are of the specification.
     """
 
-    work: Work
+    work: AnyWork
     result: Needed
     inputs: tuple[Needed, ...] = ()
     steps: tuple[tuple[Needed, ...], ...] = ()
@@ -46,10 +46,9 @@ class SharedStage:
 
     def uses(self) -> Iterator[tuple[DdrTensor, Needed]]:
         """The tensors that it reads, with their shares."""
+        steps = self.work.steps if isinstance(self.work, Work) else ()
         operands = [(self.work.inputs, self.inputs)]
-        operands += [
-            (step.operands, shares) for step, shares in zip(self.work.steps, self.steps, strict=True)
-        ]
+        operands += [(step.operands, shares) for step, shares in zip(steps, self.steps, strict=True)]
         for tensors, shares in operands:
             for tensor, share in zip(tensors, shares, strict=True):
                 if tensor is not None:
@@ -96,7 +95,7 @@ def share_as_made(tensor: DdrTensor, share: TileShare, made: DdrTensor) -> TileS
     return share.seen_in(tensor.shape, made.shape)
 
 
-def divide(work: Work, axis: int, tiles: int, gathering: bool) -> SequenceDivision:
+def divide(work: SequenceWork, axis: int, tiles: int, gathering: bool) -> SequenceDivision:
     """The division in which tiles share an axis of the result; Undividable if it is not possible.
 
     With ``gathering`` the tiles share the computation of values that all need, where possible.
@@ -119,7 +118,7 @@ def _check_runs(tensor: DdrTensor, share: Needed) -> None:
 
 @dataclass
 class _Divider:
-    work: Work
+    work: SequenceWork
     tiles: int
     gathering: bool
     wanted: dict[str, Needed] = field(default_factory=dict)
@@ -171,7 +170,7 @@ class _Divider:
             return None
         return share_as_made(tensor, needed, made[tensor.symbol])
 
-    def _unread(self, work: Work, axis: int, made: Mapping[str, DdrTensor]) -> SharedStage:
+    def _unread(self, work: AnyWork, axis: int, made: Mapping[str, DdrTensor]) -> SharedStage:
         """A stage whose result is only stored: shared along ``axis``, unless another one is better.
 
         Each tile computes all of it if it cannot be shared.
@@ -190,7 +189,7 @@ class _Divider:
         share = self._alone(tensor, needed, made)
         return self.wanted.get(tensor.symbol, share) == share
 
-    def _stage(self, work: Work, wanted: Needed) -> SharedStage:
+    def _stage(self, work: AnyWork, wanted: Needed) -> SharedStage:
         if wanted is not None:
             return self._shared(work, wanted)
         if self.gathering:
@@ -204,15 +203,17 @@ class _Divider:
         return self._whole(work)
 
     @staticmethod
-    def _whole(work: Work) -> SharedStage:
+    def _whole(work: AnyWork) -> SharedStage:
         """A stage that every tile computes."""
-        steps = tuple((None,) * len(step.operands) for step in work.steps)
-        nodes = tuple((None,) * len(node.operands) for node in work.nodes)
-        return SharedStage(work, None, (None,) * len(work.inputs), steps, nodes)
+        steps = work.steps if isinstance(work, Work) else ()
+        nodes = work.nodes if isinstance(work, ChainWork) else ()
+        of_steps, of_nodes = (tuple((None,) * len(one.operands) for one in each) for each in (steps, nodes))
+        return SharedStage(work, None, (None,) * len(work.inputs), of_steps, of_nodes)
 
-    def _shared(self, work: Work, share: TileShare) -> SharedStage:
-        if work.nodes:
+    def _shared(self, work: AnyWork, share: TileShare) -> SharedStage:
+        if isinstance(work, ChainWork):
             return self._chain(work, share)
+        assert isinstance(work, Work)
         shape, own = specified_shape(work.output), specified_share(work.output, share)
         steps: list[tuple[Needed, ...]] = []
         for step in reversed(work.steps):
@@ -226,7 +227,7 @@ class _Divider:
         check_lowering(work.op, work.call, shares)
         return SharedStage(work, share, shares[: len(work.inputs)], tuple(steps))
 
-    def _chain(self, work: Work, share: TileShare) -> SharedStage:
+    def _chain(self, work: ChainWork, share: TileShare) -> SharedStage:
         """A chain as a stage, with the shares that its nodes need of each other and of the inputs."""
         base, shape = len(work.inputs), specified_shape(work.output)
         wanted: dict[int, Needed] = {base + len(work.nodes) - 1: specified_share(work.output, share)}

@@ -21,8 +21,8 @@ from compiler.lowering.record import (
     LOWERINGS,
     Cut,
     Engine,
+    SequenceWork,
     StageExchange,
-    Work,
     exchanges_in,
     lowering,
 )
@@ -44,13 +44,13 @@ _PARTS = (1, 2, 4)
 _COMPUTED = "computed"
 
 
-def division_of(work: Work, cut: Cut) -> SequenceDivision:
+def division_of(work: SequenceWork, cut: Cut) -> SequenceDivision:
     """The division that a cut describes; ValueError if the sequence has no such division."""
     axis, gathering = int(cut.choice(_AXIS, "0")), cut.choice(_WHOLE, _COMPUTED) != _COMPUTED
     return divide(work, axis, cut.parts(SLICES), gathering)
 
 
-def divisions(target: Target, work: Work) -> Iterator[Cut]:
+def divisions(target: Target, work: SequenceWork) -> Iterator[Cut]:
     """The possible divisions of a sequence, those among the most tiles first."""
     for share in possible_shares(work.output, target.tiles):
         for whole in (DTE, DDR, _COMPUTED):
@@ -69,14 +69,14 @@ def exchanges_of(division: SequenceDivision) -> Iterator[StageExchange]:
             yield StageExchange(ALL_GATHER, stage.work.output.symbol, SLICES, at + 1)
 
 
-def _cuts(target: Target, work: Work) -> Iterator[Cut]:
+def _cuts(target: Target, work: SequenceWork) -> Iterator[Cut]:
     found = list(divisions(target, work))
     for part in _PARTS:
         yield from (replace(cut, sizes=((_PART, part),)) for cut in found)
 
 
 @lowering("Sliced", cuts=_cuts, prefetch=True, engines=(Engine.MATRIX, Engine.VECTOR, Engine.DMA))
-def sliced(kernel: Kernel, work: Work) -> None:
+def sliced(kernel: Kernel, work: SequenceWork) -> None:
     """All stages, one after another, for the shares of this tile."""
     cut = next(divisions(kernel.target, work), None) if work.cut is None else work.cut
     if cut is None:

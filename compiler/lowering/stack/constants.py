@@ -14,7 +14,7 @@ from compiler.codegen.phase import Constant
 from compiler.codegen.slices.aligned import aligned_bytes
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor, Stretch
 from compiler.codegen.slices.vector import WORD
-from compiler.evaluation.sizes import Size, always, ever, here, largest
+from compiler.evaluation.sizes import always, here, largest, most
 from compiler.graph import Array
 from compiler.lowering.conv.layer import Kind
 from compiler.lowering.conv.quantised.int8 import engine_stretches
@@ -278,9 +278,9 @@ def stored_biases(target: Target, order: Sequence[Stage], most: int) -> StoredBi
 
 def _stored_lines(target: Target, positions: int) -> int:
     """The lines of ones that are stored for products at ``positions``: all, or one that is repeated."""
-    if isinstance(positions, Size) or not positions:
-        return 1 if ever(positions > 0) else 0
-    lines, timing = _lines_of_ones(positions), target.machine.timing
+    if not most(positions):
+        return 0
+    lines, timing = _lines_of_ones(most(positions)), target.machine.timing
     loading = target.tiles * lines * LINE_BYTES / ddr_rate(target.machine)
     return lines if loading < timing.issue.of("tdma").value + timing.core.line.value else 1
 

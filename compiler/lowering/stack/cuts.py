@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from compiler.codegen.kernel import Target
 from compiler.codegen.slices.rates import rates_of
 from compiler.lowering.conv.plan import OWN, TEAM_LOADS, WEIGHTS
-from compiler.lowering.record import Cut, Work
+from compiler.lowering.record import Cut, SequenceWork
 from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.limits import LARGEST_EXTENT, MOST_MOVES
 
@@ -56,7 +56,7 @@ def stack_plan(cut: Cut) -> StackPlan:
     return StackPlan(cut.parts("images"), cut.parts("rows"), cut.size("rows"), cut.choice(TEAM_LOADS, OWN))
 
 
-def stack_cuts(target: Target, work: Work) -> Iterator[Cut]:
+def stack_cuts(target: Target, work: SequenceWork) -> Iterator[Cut]:
     """Cuts by channels, then by rows, large blocks first; none if neither is possible.
 
     The last cuts have bands on half of the tiles (higher bands, weights sent to fewer tiles), weights that

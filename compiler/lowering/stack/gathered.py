@@ -40,7 +40,7 @@ from compiler.lowering.conv.product import multiply_slice
 from compiler.lowering.conv.quantised.int8 import engine_slices, engine_stretches
 from compiler.lowering.conv.quantised.sums import summed_slice
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
-from compiler.lowering.record import Work, exchanges_in
+from compiler.lowering.record import SequenceWork, exchanges_in
 from compiler.operators.quantised.sums import sum_quantisation
 from tx8isa.numbers.formats import Format
 
@@ -61,7 +61,7 @@ from .values import move
 from .whole import ChannelPiece, Share, Whole, added_values, can_gather, is_channelwise, share_of
 
 
-def gathered_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
+def gathered_stack(kernel: Kernel, work: SequenceWork, stages: Stages) -> None:
     """Write the code of all stages, each divided by channels; ValueError unless ``can_gather``."""
     if not can_gather(work, stages, kernel.target.tiles, kernel.target.spm_bytes):
         raise ValueError("the channels of a stage cannot be divided among the tiles")
@@ -73,7 +73,7 @@ def gathered_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
 
 
 class _Phase:
-    def __init__(self, kernel: Kernel, work: Work, stages: Stages) -> None:
+    def __init__(self, kernel: Kernel, work: SequenceWork, stages: Stages) -> None:
         self.kernel, self.work, self.stages = kernel, work, stages
         self.values: dict[str, Whole] = {}
         self.kept: dict[str, Aligned] = {}

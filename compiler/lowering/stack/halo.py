@@ -20,7 +20,7 @@ from compiler.codegen.slices.shards import within
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.teams.gather import Gather, enter, meet_all
 from compiler.codegen.teams.team import TileGrid, sending_to
-from compiler.lowering.record import Work, exchanges_in
+from compiler.lowering.record import SequenceWork, exchanges_in
 from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels
 
 from .bands import Bands, Halo, HaloStep, bands_of, owned_stages, steps_of, weight_sends
@@ -38,7 +38,7 @@ _WORTH_GATHERING = 32768
 """Least bytes of biases that tiles load in parts: sixteen loads of all take DDR longer than the copies."""
 
 
-def halo_stack(kernel: Kernel, work: Work, stages: Stages) -> None:
+def halo_stack(kernel: Kernel, work: SequenceWork, stages: Stages) -> None:
     """Write the code of all stages by bands of rows; ValueError where ``bands_of`` gives none."""
     assert work.cut is not None
     bands = bands_of(stages, work.cut.parts("rows"))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from compiler.codegen.kernel import Target
 from compiler.dialect.homes import WHOLE, Home
-from compiler.lowering.record import ALL_GATHER, HALO_EXCHANGE, Placement, StageExchange, Work
+from compiler.lowering.record import ALL_GATHER, HALO_EXCHANGE, Placement, SequenceWork, StageExchange
 
 from .bands import halos_of, owned_stages
 from .cuts import BETWEEN, GATHER, HALO
@@ -17,7 +17,7 @@ IMAGES, CHANNELS, ROWS = "images", "channels", "rows"
 """The mesh axes of stacks."""
 
 
-def stack_placement(target: Target, work: Work) -> Placement:
+def stack_placement(target: Target, work: SequenceWork) -> Placement:
     """The homes and exchanges of a stack with a cut."""
     assert work.cut is not None
     stages, between = stages_of(work), work.cut.choice(BETWEEN, "")
@@ -31,16 +31,16 @@ def stack_placement(target: Target, work: Work) -> Placement:
     return Placement(dict(_homes_by_rows(work, stages)), ())
 
 
-def order_at(work: Work, stages: Stages, before: int) -> int:
+def order_at(work: SequenceWork, stages: Stages, before: int) -> int:
     """The number of stages, joins left out, that come before the work's stage number ``before``."""
     return sum(_at(work, stage) < before for stage in stages.order)
 
 
-def _at(work: Work, stage: Stage) -> int:
+def _at(work: SequenceWork, stage: Stage) -> int:
     return next(at for at, each in enumerate(work.stages) if each is stage.work)
 
 
-def exchanges_of_channels(work: Work, stages: Stages) -> Iterator[StageExchange]:
+def exchanges_of_channels(work: SequenceWork, stages: Stages) -> Iterator[StageExchange]:
     """All-gathers of results if a later stage reads all channels, each right after its computation."""
     for stage in stages.order:
         symbol = stage.result.symbol
@@ -50,14 +50,14 @@ def exchanges_of_channels(work: Work, stages: Stages) -> Iterator[StageExchange]
             yield StageExchange(ALL_GATHER, symbol, CHANNELS, _at(work, stage) + 1)
 
 
-def exchanges_of_halos(work: Work, owned: Stages) -> Iterator[StageExchange]:
+def exchanges_of_halos(work: SequenceWork, owned: Stages) -> Iterator[StageExchange]:
     """The rows of its neighbours that a tile needs, each just before the first stage that reads them."""
     for number, halo in halos_of(owned):
         at = _at(work, owned.order[number])
         yield StageExchange(HALO_EXCHANGE, halo.symbol, ROWS, at, halo.above, halo.below)
 
 
-def _homes_by_channels(work: Work, stages: Stages, sent: set[str]) -> Iterator[tuple[str, Home]]:
+def _homes_by_channels(work: SequenceWork, stages: Stages, sent: set[str]) -> Iterator[tuple[str, Home]]:
     space = (WHOLE,) * (len(work.output.shape) - 2)
     own, whole = Home((WHOLE, CHANNELS, *space)), Home((WHOLE, WHOLE, *space))
     for stage in stages.order:
@@ -71,7 +71,7 @@ def _homes_by_channels(work: Work, stages: Stages, sent: set[str]) -> Iterator[t
         yield work.output.symbol, own
 
 
-def _homes_by_rows(work: Work, stages: Stages) -> Iterator[tuple[str, Home]]:
+def _homes_by_rows(work: SequenceWork, stages: Stages) -> Iterator[tuple[str, Home]]:
     assert work.cut is not None
     images, height = (axis if work.cut.parts(axis) > 1 else WHOLE for axis in (IMAGES, ROWS))
     space = (WHOLE,) * (len(work.output.shape) - 3)

@@ -31,7 +31,7 @@ from compiler.lowering.conv.product import multiply_slice
 from compiler.lowering.conv.quantised.int8 import engine_slices, engine_stretches
 from compiler.lowering.conv.quantised.sums import summed_slice
 from compiler.lowering.pointwise.epilogue import AlignedResult, apply_steps
-from compiler.lowering.record import Step, Work
+from compiler.lowering.record import SequenceWork, Step
 from compiler.operators.quantised.sums import sum_quantisation
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
@@ -69,7 +69,7 @@ class RowPhase:
     with a fixed place. Other results get buffers of their own.
     """
 
-    def __init__(self, kernel: Kernel, work: Work, stages: Stages, biases: Biases) -> None:
+    def __init__(self, kernel: Kernel, work: SequenceWork, stages: Stages, biases: Biases) -> None:
         self.kernel, self.work, self.stages = kernel, work, stages
         self.biases, self.ones = biases.found, biases.ones
         self.weights: dict[str, list[Value]] = {}

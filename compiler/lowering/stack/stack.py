@@ -16,7 +16,7 @@ from compiler.codegen.teams.team import TileGrid, sending_to
 from compiler.dialect.orders import Order
 from compiler.evaluation.sizes import ever
 from compiler.lowering.conv.plan import WEIGHTS
-from compiler.lowering.record import Engine, Work, lowering
+from compiler.lowering.record import Engine, SequenceWork, lowering
 from tx8isa.numbers.division import ceil_div
 
 from .constants import StackWeights, biases_of, weights_run
@@ -36,7 +36,7 @@ from .values import StackBlock
     prefetch=True,
     engines=(Engine.MATRIX, Engine.VECTOR),
 )
-def stack(kernel: Kernel, work: Work) -> None:
+def stack(kernel: Kernel, work: SequenceWork) -> None:
     """Compute blocks of rows of the result, each through all stages of the work."""
     stages = stages_of(work)
     if work.cut is not None and work.cut == gathered_cut(kernel.target):

@@ -30,7 +30,7 @@ from compiler.lowering.conv.layer import (
 from compiler.lowering.conv.pooling import counts_differ, pool_layer
 from compiler.lowering.conv.weights import Groups
 from compiler.lowering.pointwise.record import known_number
-from compiler.lowering.record import LOWERINGS, Work, laws_of
+from compiler.lowering.record import LOWERINGS, AnyWork, SequenceWork, Work, laws_of
 from compiler.operators import OPERATORS
 from compiler.operators.record import Law
 from tx8isa.numbers.formats import Format
@@ -141,9 +141,9 @@ class Stages:
         return self.order[-1]
 
 
-def stages_of(work: Work) -> Stages:
+def stages_of(work: SequenceWork) -> Stages:
     """The stages of a stack; ValueError if they cannot be computed by blocks of rows together."""
-    *works, last = work.stages
+    *works, last = work.operators
     if last.op == JOIN:
         places = {tensor.symbol: channel for tensor, channel in _pieces(last)}
     else:
@@ -337,10 +337,10 @@ def _pieces(work: Work) -> list[tuple[DdrTensor, int]]:
     return found
 
 
-def can_be_stage(work: Work) -> bool:
+def can_be_stage(work: AnyWork) -> bool:
     """True if the work of a group can be a stage of a stack, or a join in it."""
     tensors = [tensor for tensor in work.inputs if tensor is not None and tensor.value is None]
-    if not work.output.blocked or not all(tensor.blocked for tensor in tensors):
+    if not isinstance(work, Work) or not work.output.blocked or not all(tensor.blocked for tensor in tensors):
         return False
     if not work.output.fmt.is_float and work.output.fmt is not Format.INT8:
         return False

@@ -14,7 +14,7 @@ from compiler.codegen.expr import Value
 from compiler.codegen.slices.aligned import TAIL_WIDTHS, Aligned, Grid, within_plane
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.lowering.conv.layer import Kind
-from compiler.lowering.record import Work
+from compiler.lowering.record import SequenceWork
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES
@@ -111,7 +111,7 @@ class Whole:
         return Aligned(piece.base + tile * share.bytes(self.grid, self.fmt), self.fmt, self.grid, share.width)
 
 
-def can_gather(work: Work, stages: Stages, tiles: int, spm_bytes: int) -> bool:
+def can_gather(work: SequenceWork, stages: Stages, tiles: int, spm_bytes: int) -> bool:
     """True if the channels of every stage can be divided, and tiles have the channels that they need."""
     found = {stage.result.symbol: share_of(stage.result.shape[-1], tiles) for stage in stages.order}
     shares = {symbol: share for symbol, share in found.items() if share is not None}

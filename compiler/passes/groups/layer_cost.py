@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from compiler.dialect.ops import GroupOp
 from compiler.lowering.generate import generate
+from compiler.lowering.record import AnyWork, without_exchanges
 from compiler.passes.base import Context
 from compiler.passes.work import target_of, work_of
 from compiler.search.cost import NOTHING, Estimates, Shares, Trace, trace_of
@@ -50,9 +51,9 @@ class RowPrices:
     def _trace(self, phase: _Phase) -> Trace:
         if phase not in self._traces:
             if isinstance(phase, Joint):
-                work = replace(phase.work, cut=phase.result.best.cut)
+                work: AnyWork = replace(phase.work, cut=phase.result.best.cut)
             else:
-                work = replace(work_of(self.context, phase, self.sequences.symbol), exchanges=None)
+                work = without_exchanges(work_of(self.context, phase, self.sequences.symbol))
             self._traces[phase] = trace_of(generate("p", work, target_of(self.context)))
         return self._traces[phase]
 

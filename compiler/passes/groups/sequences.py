@@ -12,7 +12,7 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
 from compiler.dialect.ops import ControlOperation, GroupOp, OutputOp, TensorOperation
-from compiler.lowering.record import Work
+from compiler.lowering.record import AnyWork, SequenceWork
 from compiler.passes.base import Context, is_alias, operations, phase_names
 from compiler.passes.patterns import SequencePattern
 from compiler.passes.patterns.sequences import ANY
@@ -33,7 +33,7 @@ class Joint:
     """Groups that may become one, in order: their work as one, and its search result."""
 
     groups: Sequence[GroupOp]
-    work: Work
+    work: SequenceWork
     result: SearchResult
 
 
@@ -67,7 +67,7 @@ class Sequences:
         self, context: Context, pattern: SequencePattern, decided: dict[GroupOp, Trial], names: GroupNames
     ) -> None:
         self.context, self.pattern, self.decided, self.names = context, pattern, decided, names
-        self.stages: dict[GroupOp, list[Work]] = {}
+        self.stages: dict[GroupOp, list[AnyWork]] = {}
         """The works of groups; a group made here has the works of the groups that it replaces."""
         self.by_key: dict[str, SearchResult | None] = {}
         self.tried: list[Template] = []
@@ -79,7 +79,7 @@ class Sequences:
         allowed = ANY in operators or operation.members[0].op in operators
         return allowed and all(map(self.pattern.kind.takes, self.stages_of(operation)))
 
-    def stages_of(self, operation: GroupOp) -> list[Work]:
+    def stages_of(self, operation: GroupOp) -> list[AnyWork]:
         """The works that a group has in a sequence."""
         if operation not in self.stages:
             self.stages[operation] = [work_of(self.context, operation, self.symbol)]
@@ -89,7 +89,7 @@ class Sequences:
         """A name in place of the symbol of a value in DDR, in whatever shape."""
         return self._symbols.setdefault(unaliased(value), f"v.{len(self._symbols)}")
 
-    def work(self, groups: Sequence[GroupOp]) -> Work:
+    def work(self, groups: Sequence[GroupOp]) -> SequenceWork:
         """The work of groups as one."""
         works = [work for each in groups for work in self.stages_of(each)]
         return together(self.pattern.kind, works, {self.symbol(value) for value in results_of(groups)})
@@ -111,6 +111,7 @@ class Sequences:
         return Joint(groups, work, result)
 
     def _searched(self, template: Template, groups: Sequence[GroupOp]) -> SearchResult | None:
+        assert isinstance(template.work, SequenceWork)
         try:
             self.pattern.kind.check(template.work)
         except ValueError:

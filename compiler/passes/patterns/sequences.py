@@ -9,7 +9,7 @@ from compiler.codegen.phase import Target
 from compiler.lowering.pointwise.chain import CASTS
 from compiler.lowering.pointwise.record import POINTWISE
 from compiler.lowering.pools.pooled import begins_pooled, can_be_pooled, check_pooled, pooled_placement
-from compiler.lowering.record import Placement, Work
+from compiler.lowering.record import AnyWork, Placement, SequenceWork
 from compiler.lowering.sharded.placement import sharded_placement
 from compiler.lowering.sharded.reading import begins_layer, can_be_sharded, layers_of
 from compiler.lowering.sliced.placement import can_be_sliced, check_sliced, sliced_placement
@@ -36,9 +36,9 @@ class SequenceKind:
     table: str
     lowering: str
     begins: Callable[[str], bool] | None
-    takes: Callable[[Work], bool]
-    check: Callable[[Work], object]
-    place: Callable[[Target, Work], Placement]
+    takes: Callable[[AnyWork], bool]
+    check: Callable[[SequenceWork], object]
+    place: Callable[[Target, SequenceWork], Placement]
     longest: bool = False
     grows: bool = False
 

@@ -16,7 +16,7 @@ from compiler.dialect.ops import GroupOp, NodeOperation, TensorOperation
 from compiler.evaluation.sizes import Domain
 from compiler.graph import CapacityError
 from compiler.lowering.generate import generate, generate_stages
-from compiler.lowering.record import Cut, Work
+from compiler.lowering.record import AnyWork, Cut, SequenceWork, without_exchanges
 from compiler.passes.base import RangedContext
 from compiler.passes.extents import formulas_of, number_formulas
 from compiler.passes.groups.group_cost import search_of
@@ -79,7 +79,7 @@ class PhaseCode:
         waits, settled = self.operation.barrier is not None, frozenset(map(symbol_of, self.settled))
         if division.way is not Way.DECIDED:
             work = self._divided(work, division)
-        in_parts = work.stages and division.way in (Way.SEARCHED, Way.RULE)
+        in_parts = isinstance(work, SequenceWork) and division.way in (Way.SEARCHED, Way.RULE)
         return (generate_stages if in_parts else generate)(prefix, work, target, waits, settled)
 
     @property
@@ -102,21 +102,21 @@ class PhaseCode:
         if not searched:
             return PhaseDivision(way)
         work = self._known_work()
-        if work.stages:
+        if isinstance(work, SequenceWork):
             return PhaseDivision(way, parts=self._best_parts(work))
         trial = self._search(work)
         return PhaseDivision(way, None if trial is None else trial.cut)
 
-    def _divided(self, work: Work, division: PhaseDivision) -> Work:
+    def _divided(self, work: AnyWork, division: PhaseDivision) -> AnyWork:
         """The work with the cuts of a division: as one, or the stages of a sequence in parts."""
         _check_parts(work, division.parts)
-        if not work.stages or division.way is Way.TOGETHER:
-            return replace(work, cut=division.cut, exchanges=None)
+        if not isinstance(work, SequenceWork) or division.way is Way.TOGETHER:
+            return replace(without_exchanges(work), cut=division.cut)
         stages = tuple(replace(stage, cut=None) for stage in work.stages)
         made = tuple(self._part(stages[begin:end], cut) for begin, end, cut in division.parts)
         return replace(work, stages=made or stages, cut=None, exchanges=None)
 
-    def _part(self, stages: Sequence[Work], cut: Cut | None) -> Work:
+    def _part(self, stages: Sequence[AnyWork], cut: Cut | None) -> AnyWork:
         """Stages one after another in the scratchpads, or one by itself."""
         if len(stages) == 1:
             return replace(stages[0], cut=cut)
@@ -125,7 +125,7 @@ class PhaseCode:
         assert kind is not None
         return together(kind, stages, cut=cut)
 
-    def _best_parts(self, sequence: Work) -> Parts:
+    def _best_parts(self, sequence: SequenceWork) -> Parts:
         """The parts of a sequence that are expected to take the fewest cycles, one after another.
 
         None where a stage does not fit as a part by itself.
@@ -141,7 +141,7 @@ class PhaseCode:
             best.append(min(found, key=lambda each: each[0], default=None))
         return () if best[-1] is None else best[-1][1]
 
-    def _part_trial(self, sequence: Work, begin: int, end: int) -> Trial | None:
+    def _part_trial(self, sequence: SequenceWork, begin: int, end: int) -> Trial | None:
         """The best division of some stages of a sequence as one part; None if they cannot be a part.
 
         A part stores only the result of its last stage, so nothing else may need an earlier one.
@@ -156,7 +156,7 @@ class PhaseCode:
             return None
         return self._search(self._part(part, None))
 
-    def _known_work(self) -> Work:
+    def _known_work(self) -> AnyWork:
         """The work with the numbers of the point of the domain in place of sizes."""
         domain = self.context.domain
         assert domain is not None
@@ -168,10 +168,10 @@ class PhaseCode:
         finally:
             self.context.domain = domain
 
-    def _search(self, work: Work) -> Trial | None:
+    def _search(self, work: AnyWork) -> Trial | None:
         """The best division of a work that the search finds; None if none fits the scratchpad."""
         target = target_of(self.context)
-        work = replace(work, cut=None, exchanges=None)
+        work = replace(without_exchanges(work), cut=None)
         key = template_key(signature(work, target))
         if key not in self.searches:
             self.searches[key] = self._found(Template(key, work, target))
@@ -179,7 +179,7 @@ class PhaseCode:
 
     def _found(self, template: Template) -> Trial | None:
         search, work = search_of(self.context), template.work
-        if not work.stages:
+        if not isinstance(work, SequenceWork):
             try:
                 (result,) = search.run([template])
             except CapacityError:
@@ -196,18 +196,18 @@ class PhaseCode:
         return None if found is None else found.best
 
 
-def _check_parts(work: Work, parts: Parts) -> None:
+def _check_parts(work: AnyWork, parts: Parts) -> None:
     """ValueError unless parts are of all stages of a work, one after another, or there are none."""
+    stages = len(work.stages) if isinstance(work, SequenceWork) else 0
     places = [(begin, end) for begin, end, _ in parts]
     borders = [0, *(end for _, end in places)]
-    if parts and (borders != sorted({*borders, len(work.stages)}) or places != [*pairwise(borders)]):
-        raise ValueError(f"parts {places}, expected all of its {len(work.stages)} stages")
+    if parts and (borders != sorted({*borders, stages}) or places != [*pairwise(borders)]):
+        raise ValueError(f"parts {places}, expected all of its {stages} stages")
 
 
-def _read(work: Work) -> Iterator[DdrTensor]:
+def _read(work: AnyWork) -> Iterator[DdrTensor]:
     """The tensors that a stage of a sequence reads."""
-    operands = (*work.inputs, *(tensor for step in work.steps for tensor in step.operands))
-    return (tensor for tensor in operands if tensor is not None)
+    return (tensor for tensor in work.operands if tensor is not None)
 
 
 def sizes_of_phase(context: RangedContext, operation: TensorOperation) -> tuple[str, ...]:

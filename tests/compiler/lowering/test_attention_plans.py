@@ -73,7 +73,7 @@ def made(sizes: tuple[int, int, int, int], fmt: Format, mask: Array | None = Non
     attrs = {"scale": d**-0.5, **PLAIN}
     call = Call(20, attrs, tuple(seen), (None, None, None, mask), ("y",))
     output = DdrTensor("y", Format.FP32, (heads, m, d))
-    work = Work("n", "FusedAttention", call, tuple(tensors), output, compute=fmt)
+    work = Work("n", "FusedAttention", tuple(tensors), output, call=call, compute=fmt)
     return Case(work, inputs, want)
 
 
@@ -130,7 +130,7 @@ def test_long_causal_attention_has_code() -> None:
     call = Call(20, attrs, tuple(seen), (None, None, None, mask), ("y",))
     operands.append(DdrTensor("mask", Format.BF16, mask.shape, mask))
     output = DdrTensor("y", Format.BF16, (28, 4096, 128))
-    work = Work("n", "FusedAttention", call, tuple(operands), output, compute=Format.BF16)
+    work = Work("n", "FusedAttention", tuple(operands), output, call=call, compute=Format.BF16)
     target = Target(16, 0x2F0000, Format.BF16)
     generate("p0", work, target)
     for tried in attention_cuts(target, work):

@@ -68,10 +68,10 @@ class Case:
         work = Work(
             anchor.name,
             anchor.op,
-            call_of(made, anchor),
             tuple(known[name] for name in anchor.inputs),
             output,
-            True,
+            call=call_of(made, anchor),
+            channels_last=True,
             steps=tuple(steps),
         )
         given = {name: channels_last(v) if v.ndim > 2 else v for name, v in values.items() if name != "w"}

@@ -55,7 +55,7 @@ class Case:
         source = self.tensor(f"in{number}", self.before, self.formats[0])
         target = self.tensor(f"out{number}", self.after, self.formats[1])
         orders = (self.before, self.after)
-        return Work(f"n{number}", "tx8be.channel_norm", None, (source,), target, orders=orders)
+        return Work(f"n{number}", "tx8be.channel_norm", (source,), target, orders=orders)
 
 
 def in_order(array: Array, order: Order) -> Array:

@@ -68,7 +68,8 @@ def reduction(op: str, shape: Shape, axes: tuple[int, ...], fmt: Format = Format
     want = np.asarray(FOLDS[op](data, axis=axes)).astype(np.float32).astype(np.float64)
     call = Call(20, {"axes": axes, "keepdims": 0}, (Tensor("a", "float32", shape),), (None,), ("y",))
     output = DdrTensor("y", Format.FP32, want.shape or (1,))
-    return Case(Work("n", op, call, (DdrTensor("a", fmt, shape),), output), data, want.reshape(output.shape))
+    work = Work("n", op, (DdrTensor("a", fmt, shape),), output, call=call)
+    return Case(work, data, want.reshape(output.shape))
 
 
 SHAPES = [
@@ -258,7 +259,7 @@ LONG_ROWS = (("way", "long"), ("exchange", "ddr"))
 def test_cuts_of_other_rows_are_refused(op: str, shape: Shape, cut: Cut, message: str) -> None:
     call = Call(20, {"axis": 1}, (Tensor("a", "float32", shape),), (None,), ("y",))
     operand, output = DdrTensor("a", Format.FP16, shape), DdrTensor("y", Format.FP16, shape)
-    work = Work("n", op, call, (operand,), output, cut=cut)
+    work = Work("n", op, (operand,), output, cut, call=call)
     with pytest.raises(ValueError, match=message):
         attempt("p0", work, Target(16, SPM, Format.FP16), SPM, False)
 

@@ -96,7 +96,7 @@ def made(
         20, {"bits": bits, "block_size": block}, (*tensors, *missing), (None, *constants, *missing), ("y",)
     )
     output = DdrTensor("y", Format.FP32, (rows, columns))
-    work = Work("n", "PackedMatMul", call, (*operands, *missing), output, compute=fmt)
+    work = Work("n", "PackedMatMul", (*operands, *missing), output, call=call, compute=fmt)
     return Case(work, left, left @ weights)
 
 

@@ -16,7 +16,17 @@ from compiler.codegen.slices.tensors import DdrTensor
 from compiler.dialect.orders import Order
 from compiler.driver import compile_graph
 from compiler.graph import Array, Graph, GraphError, Tensor
-from compiler.lowering.record import LOWERINGS, ChainNode, Cut, Lowering, Step, Work
+from compiler.lowering.record import (
+    LOWERINGS,
+    AnyWork,
+    ChainNode,
+    ChainWork,
+    Cut,
+    Lowering,
+    SequenceWork,
+    Step,
+    Work,
+)
 from compiler.operators.record import Call
 from compiler.search import EFFORTS, Effort, Search, Template, signature, template_key
 from compiler_harness import draw, graph, small_machine
@@ -52,7 +62,7 @@ def tensor(name: str, size: int = 8192, fmt: Format = Format.INT8) -> DdrTensor:
 
 
 def template(op: str = "Copy", size: int = 8192, count: int = 1) -> Template:
-    work = Work("node", op, None, (tensor("x", size),), tensor("y", size))
+    work = Work("node", op, (tensor("x", size),), tensor("y", size))
     return Template(template_key(signature(work, TARGET)), work, TARGET, count)
 
 
@@ -166,7 +176,7 @@ def call(value: float = 1.0, shape: tuple[int, ...] = (8,)) -> Call:
     return Call(20, {"alpha": value}, (Tensor("x", "float32", shape),), (None,), ("y",))
 
 
-BASE = Work("n", "Copy", call(), (tensor("x"),), tensor("y"))
+BASE = Work("n", "Copy", (tensor("x"),), tensor("y"), call=call())
 
 
 @pytest.mark.parametrize(
@@ -182,13 +192,13 @@ BASE = Work("n", "Copy", call(), (tensor("x"),), tensor("y"))
         replace(BASE, inputs=(replace(tensor("x"), blocked=True),)),
         replace(BASE, channels_last=True),
         replace(BASE, compute=Format.FP16),
-        replace(BASE, nodes=(ChainNode("Relu", None, (0,), Format.FP16),)),
+        ChainWork("n", "Copy", BASE.inputs, BASE.output, nodes=(ChainNode("Relu", None, (0,), Format.FP16),)),
         replace(BASE, orders=(Order.PLAIN, Order.BLOCKED)),
-        replace(BASE, stages=(BASE,)),
+        SequenceWork("n", "Copy", BASE.inputs, BASE.output, stages=(BASE,)),
         replace(BASE, steps=(Step("s", "Relu", call(), (None,), (0,)),)),
     ],
 )
-def test_what_makes_a_template_another(other: Work) -> None:
+def test_what_makes_a_template_another(other: AnyWork) -> None:
     assert signature(other, TARGET) != signature(BASE, TARGET)
 
 
@@ -199,11 +209,12 @@ def test_names_and_values_of_constants_make_no_template_another() -> None:
     assert template_key(signature(one, TARGET)) == template_key(signature(two, TARGET))
 
 
-def chain(bias: Array) -> Work:
+def chain(bias: Array) -> ChainWork:
     """A chain that adds a constant."""
     sizes = (Tensor("x", "float32", (8, 16)), Tensor("c", "float32", bias.shape))
     added = Call(20, {}, sizes, (None, bias), ("y",))
-    return replace(BASE, nodes=(ChainNode("Add", added, (0, 1), Format.FP16),))
+    nodes = (ChainNode("Add", added, (0, 1), Format.FP16),)
+    return ChainWork("n", "Chain", BASE.inputs, BASE.output, nodes=nodes)
 
 
 def test_numbers_in_the_code_of_a_chain_make_a_template_another_and_vectors_do_not() -> None:
@@ -211,17 +222,19 @@ def test_numbers_in_the_code_of_a_chain_make_a_template_another_and_vectors_do_n
     assert signature(chain(np.float32([1])), TARGET) != signature(chain(np.float32([2])), TARGET)
 
 
-def attention(scale: float) -> Work:
-    """An attention alone, and as a node of a chain."""
+def attention(scale: float, chained: bool) -> AnyWork:
+    """An attention alone, or as a node of a chain."""
     found = Call(20, {"scale": scale}, (Tensor("x", "float32", (8,)),), (None,), ("y",))
-    return replace(
-        BASE, op="FusedAttention", call=found, nodes=(ChainNode("FusedAttention", found, (0,), Format.FP16),)
-    )
+    if not chained:
+        return replace(BASE, op="FusedAttention", call=found)
+    nodes = (ChainNode("FusedAttention", found, (0,), Format.FP16),)
+    return ChainWork("n", "Chain", BASE.inputs, BASE.output, nodes=nodes)
 
 
-def test_a_factor_makes_a_template_another_only_where_it_is_1() -> None:
-    assert signature(attention(0.3), TARGET) == signature(attention(0.25), TARGET)
-    assert signature(attention(1.0), TARGET) != signature(attention(0.25), TARGET)
+@pytest.mark.parametrize("chained", [False, True])
+def test_a_factor_makes_a_template_another_only_where_it_is_1(chained: bool) -> None:
+    first, other, one = (signature(attention(scale, chained), TARGET) for scale in (0.3, 0.25, 1.0))
+    assert first == other != one
 
 
 def test_fewer_tiles_are_another_template() -> None:

@@ -75,7 +75,7 @@ def made(
     call = Call(20, given, tensors, (None, None, None), ("y",))
     result = DdrTensor("y", out, want.shape)
     operands = (x, y, None)
-    work = Work("n", "Gemm" if attrs else "MatMul", call, operands, result, compute=fmt)
+    work = Work("n", "Gemm" if attrs else "MatMul", operands, result, call=call, compute=fmt)
     inputs = {"a": left} if constant else {"a": left, "b": right}
     return Case(work, inputs, want)
 
