@@ -201,7 +201,7 @@ def _run(options: argparse.Namespace, path: Path) -> int:
         status = max(status, failed)
     if options.view:
         view(options, program, path, outcome, verified)
-    if options.prove:
+    if options.prove or options.prove_order:
         status = max(status, prove(options, program))
     return status
 

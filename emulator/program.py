@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from emulator.chips.mesh import ChipMesh
     from emulator.debug.snapshot.types import Snapshot
     from emulator.timing.slices import Sink
+    from emulator.watch.order.findings import OrderFindings
     from emulator.watch.strict.hazards import Hazard
 
 
@@ -39,6 +40,8 @@ class Program:
         self._pool = Pool(lambda: Restart(image, machine, Memories(image, machine)))
         self.hazards: tuple[Hazard, ...] = ()
         """The findings of the last strict ``run`` (docs/strict.md)."""
+        self.order: OrderFindings | None = None
+        """The findings of the last ``run`` with ``order`` (docs/proving.md)."""
         self.file: Path | None = None
         """The file that the program was read from, which its runs do not replace."""
 
@@ -272,6 +275,8 @@ class Program:
         finally:
             if system.sanitizer:
                 self.hazards = system.sanitizer.hazards()
+            if system.order_run:
+                self.order = system.order_run.findings()
         results = self.results(system) if system.data else {}
         if kept:
             kept.memories.reset(system.threads)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from compiler.search.chips import Degrees, SharedGraph
     from compiler.tools.verification.findings import Proof
     from emulator.memory.shapes import Sizes
+    from emulator.session.order import OrderProof
     from emulator.session.runs import RepeatedRuns
 
 
@@ -175,6 +176,12 @@ class Program:
         if made.compiled is None:
             raise Tx8Error("the program was not compiled here: prove(model) takes its model and options")
         return prove(made.compiled, seed, None if made is self else self.image, sizes, steps)
+
+    def prove_order(self, sizes: Mapping[str, int] | None = None) -> OrderProof:
+        """Prove that accesses which nothing orders share no bytes, at every size or at the given ones."""
+        from emulator.session.order import prove_order
+
+        return prove_order(self.emulated, sizes)
 
     def save(self, folder: str | Path) -> Path:
         """Write ``prog.bin`` and the compiler's other files into a folder: all files or none."""

@@ -333,6 +333,21 @@ def view(
 
 
 def prove(options: argparse.Namespace, program: Program) -> int:
+    """Print what --prove and --prove-order find out; return the exit status."""
+    status = _prove_order(options, program) if options.prove_order else 0
+    return max(status, _prove_values(options, program)) if options.prove else status
+
+
+def _prove_order(options: argparse.Namespace, program: Program) -> int:
+    from .verification.field_run import order_of
+
+    found = order_of(program)
+    for line in found.lines():
+        say(options, line)
+    return 0 if found.holds else RUN_FAILED
+
+
+def _prove_values(options: argparse.Namespace, program: Program) -> int:
     """Prove the program in prime fields, and print the findings.
 
     A program of a range is proved at the sizes of the arrays of --input, or at several.

@@ -38,6 +38,7 @@ from .traffic import Traffic
 if TYPE_CHECKING:
     from emulator.timing.simulator import Simulator
     from emulator.timing.slices import Sink
+    from emulator.watch.order.observer import OrderRun
     from emulator.watch.prove.observer import FieldRun
     from emulator.watch.strict.sanitizer import Sanitizer
     from tx8isa.numbers.prime_field import PrimeField
@@ -62,7 +63,8 @@ class Chip:
         self.on_exception, self.show = options["on_exception"], options["show"]
         self.code, self.ddr = memories.code, memories.ddr
         post, timed = options["ne_post"] == "proposed", self._is_timed(options)
-        checked = HAZARDS if strict or options["field"] else UNCHECKED if self.data else DATA
+        watched = strict or options["field"] or options["order"]
+        checked = (HAZARDS if watched else UNCHECKED) | (UNCHECKED if self.data else DATA)
         memories.prepare(post, checked, timed)
         self.engines = memories.engines(post)
         self.slots, self.loop = self.engines.slots, memories.loop(checked)
@@ -77,6 +79,7 @@ class Chip:
         self.pmu = pmu.NccPmu(machine, len(self.tiles))
         self.devices = self._make_devices()
         self.sanitizer = self._make_sanitizer() if strict else None
+        self.order_run = self._make_order_run() if options["order"] else None
         self.field_run = self._make_field_run(options["field"]) if options["field"] else None
         self.simulator = self._make_simulator(options["sinks"]) if timed else None
 
@@ -115,6 +118,13 @@ class Chip:
             sanitizer.loaded(self.memories.offset(segment.address), segment.size)
         self.observers.append(sanitizer)
         return sanitizer
+
+    def _make_order_run(self) -> OrderRun:
+        from emulator.watch.order.observer import OrderRun  # here: most runs do not need it
+
+        run = OrderRun(self.tiles, self.machine, self.image, self.codes, self.ddr.size)
+        self.observers.append(run)
+        return run
 
     def _make_field_run(self, field: PrimeField) -> FieldRun:
         from emulator.watch.prove.observer import FieldRun  # here: most runs do not need it

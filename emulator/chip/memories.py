@@ -96,7 +96,7 @@ class Memories:
 
     def prepare(self, ne_post: bool, checked: int, timed: bool) -> None:
         """Compile side by side the kernels of a run, as far as the text of the program shows them."""
-        jobs = Slots(ne_post).jobs(self.code.expected_slots) if checked != DATA else []
+        jobs = Slots(ne_post).jobs(self.code.expected_slots) if not checked & DATA else []
         others: list[Callable[[], object]] = [issue_kernel, rounds_kernel, partial(run_kernel, checked)]
         if timed:
             from emulator.timing.log import log_kernel

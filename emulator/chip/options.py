@@ -41,6 +41,8 @@ class RunOptions(TypedDict, total=False):
     """Translate frequent parts of the program to machine code, which only affects speed."""
     strict: bool
     """Look for hazards (docs/strict.md); the tiles then run on one host thread."""
+    order: bool
+    """Judge the order of all accesses when the run has ended (docs/proving.md)."""
     data: bool
     """False: engines and copies neither compute nor move data, and there are no results; time, counts and
     checks are those of a run with data. A program that depends on data stops (docs/emulator.md)."""
@@ -74,6 +76,7 @@ DEFAULTS: RunOptions = {
     "ne_post": "ignore",
     "translate": True,
     "strict": False,
+    "order": False,
     "data": True,
     "timed": None,
     "field": None,

@@ -51,6 +51,8 @@ class Restart:
         system.traffic.polls = [""] * len(system.tiles)
         system.show = show
         system.simulate_again(sinks)
+        if system.order_run is not None:
+            system.order_run.begin()
         return system
 
     def forget(self) -> None:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from emulator.cli.options import beside_cycles, beside_session, make_parser, prints
+from emulator.cli.options import beside_cycles, beside_order, beside_session, make_parser, prints
 from tx8isa.tools.command_line import error_line, guarded, note, print_lines, print_out, report_form, tell
 from tx8isa.tools.overwrite import run_of_tool
 
@@ -62,26 +62,34 @@ def _command(arguments: list[str] | None, team: Team | None = None) -> int:
         make_parser().error("argument --against: not with --stats=json, which prints one JSON object")
     if options.session and (other := beside_session(options)):
         make_parser().error(f"argument --session: not with {other}, which is about a single run")
+    if options.prove_order and (other := beside_order(options)):
+        make_parser().error(f"argument --prove-order: not with {other}, which is about a single run")
     if options.cycles_only and (other := beside_cycles(options)):
         make_parser().error(f"argument --cycles-only: not with {other}, which is about data")
     if options.load_state and (options.strict or options.explore):
         make_parser().error("--strict and --explore watch a run from its start: not with --load-state")
-    status = _run_session(options) if options.session and team is None else _run(options, team)
+    alone = _prove_order if options.prove_order else _run_session if options.session else None
+    status = alone(options) if alone and team is None else _run(options, team)
     if sys.stdout is not None:
         sys.stdout.flush()
     return status
 
 
-def _run(options: argparse.Namespace, team: Team | None) -> int:
+def _announce(options: argparse.Namespace) -> None:
     from emulator import native
+    from emulator.cli.warm import announce
+
+    native.on_compile = None if options.quiet else announce(options.verbose)
+
+
+def _run(options: argparse.Namespace, team: Team | None) -> int:
     from emulator.cli.dumps import Dumps, write_files
     from emulator.cli.outputs import output_files, output_folder
-    from emulator.cli.warm import announce
     from emulator.cli.watching import Watching
     from emulator.debug.snapshot import commands as snapshots
 
     snapshots.check_options(make_parser(), options)
-    native.on_compile = None if options.quiet else announce(options.verbose)
+    _announce(options)
     program = _loaded(options)
     _check_numbers(options, program, team)
     dumps = Dumps(options, program)
@@ -92,7 +100,7 @@ def _run(options: argparse.Namespace, team: Team | None) -> int:
     with output_folder(options), Watching(_views(options), program.image, program.machine) as watching:
         system = _start(options, program, watching.sinks)
         dumps.check(system)
-        fault = _execute(system, options, saver)
+        fault = _reported(options, partial(_run_or_debug, system, options, saver))
         status = 3 if fault else 0
         complete = not fault and not system.quanta and system.data
         outputs = program.results(system) if complete and (files or options.json) else {}
@@ -127,13 +135,21 @@ def _check_numbers(options: argparse.Namespace, program: Program, team: Team | N
             make_parser().error(text)
 
 
+def _prove_order(options: argparse.Namespace) -> int:
+    from emulator.cli.progress import show_sizes
+    from emulator.session.order import prove_order
+
+    _announce(options)
+    found = prove_order(_loaded(options), progress=None if options.quiet else show_sizes(sys.stderr))
+    print_lines(found.lines())
+    return 0 if found.holds else 3
+
+
 def _run_session(options: argparse.Namespace) -> int:
     """Run a program as the script of a session says."""
-    from emulator import native
     from emulator.cli.session import run_script
-    from emulator.cli.warm import announce
 
-    native.on_compile = None if options.quiet else announce(options.verbose)
+    _announce(options)
     return run_script(options, _loaded(options), _run_options(options))
 
 
@@ -330,11 +346,6 @@ def _views(options: argparse.Namespace) -> Views:
     return Views(options.program, bool(options.stats), page, data, options.trace, against)
 
 
-def _execute(system: System, options: argparse.Namespace, saver: Saver | None) -> Fault | None:
-    """Run the program, or let a debugger run it; print and return the fault, if there is one."""
-    return _reported(options, partial(_run_or_debug, system, options, saver))
-
-
 def _reported(options: argparse.Namespace, run: Callable[[], None]) -> Fault | None:
     """Run; print and return the fault, if there is one."""
     from emulator.tile.fault import Fault
@@ -348,6 +359,7 @@ def _reported(options: argparse.Namespace, run: Callable[[], None]) -> Fault | N
 
 
 def _run_or_debug(system: System, options: argparse.Namespace, saver: Saver | None) -> None:
+    """Run the program, or let a debugger run it."""
     if options.gdb is None:
         if not options.quiet:
             from emulator.cli.progress import show_progress

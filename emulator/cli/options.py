@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from tx8isa.tools.caches import add_cache_options
@@ -173,6 +173,12 @@ def _add_proof(parser: argparse._ArgumentGroup) -> None:
         metavar="GRAPH",
         help="prove that a program of tx8cc computes this graph (docs/proving.md; tx8emu --prove --help)",
     )
+    parser.add_argument(
+        "--prove-order",
+        action="store_true",
+        help="judge the order of all accesses of engines, copies and cores, at every size that the program "
+        "can run (docs/proving.md); exit 3 if it is not proved",
+    )
 
 
 def _add_rules(parser: argparse._ArgumentGroup) -> None:
@@ -268,14 +274,23 @@ _OF_A_RUN = (
         "trace",
         "html",
     ),
-    *("report", "strict", "explore", "chips", "save_state", "load_state", "gdb", "entry"),
+    *("report", "strict", "explore", "chips", "save_state", "load_state", "gdb"),
 )
 
 
 def beside_session(options: argparse.Namespace) -> str:
     """Return a given option about a single run; empty when there is none."""
+    return _given((*_OF_A_RUN, "entry", "prove_order"), options)
+
+
+def beside_order(options: argparse.Namespace) -> str:
+    """Return a given option about a single run, which --prove-order excludes; empty without one."""
+    return _given((*_OF_A_RUN, "cycles_only"), options)
+
+
+def _given(names: Sequence[str], options: argparse.Namespace) -> str:
     parser = make_parser()
-    found = next((name for name in _OF_A_RUN if getattr(options, name) != parser.get_default(name)), "")
+    found = next((name for name in names if getattr(options, name) != parser.get_default(name)), "")
     return f"--{found.replace('_', '-')}" if found else ""
 
 

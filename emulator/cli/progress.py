@@ -35,6 +35,19 @@ def show_progress(system: System, file: TextIO | None) -> None:
     system.show = show_beside
 
 
+def show_sizes(file: TextIO | None) -> Callable[[int, int], None] | None:
+    """Return what shows how many of a program's sizes are judged, if ``file`` is a terminal."""
+    if file is None or not file.isatty():
+        return None
+
+    def show(judged: int, sizes: int) -> None:
+        if sizes > 1:
+            end = "\n" if judged == sizes else ""
+            print(f"\r{judged:,} of {sizes:,} sizes", end=end, file=file, flush=True)
+
+    return show
+
+
 class Progress(Observer):
     """Updates the line between rounds. ``cycles`` gives the simulated time so far, or None."""
 

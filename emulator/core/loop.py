@@ -186,7 +186,7 @@ def _jump(target: str) -> list[str]:
 
 
 UNCHECKED, HAZARDS, DATA = 0, 1, 2
-"""Checks of loads and stores: none; ``state.CORE_CHECK``; that no data are missing."""
+"""Checks of loads and stores: none; ``state.CORE_CHECK``; that no data are missing. The last two add up."""
 
 
 def statement(record: Scalar, names: Names, checked: int = UNCHECKED, length: int = FULL) -> list[str]:
@@ -223,7 +223,7 @@ def _maintenance(record: Scalar, checked: int) -> list[str]:
     """Return lines of a fence or of cache maintenance: only simulated time and the sanitizer notice them."""
     counted = {"cache": "CACHES", "cache line": "CACHE_LINES"}.get(record.kind)
     lines = [_counted(counted)] if counted else ["pass"]
-    if checked == HAZARDS:
+    if checked & HAZARDS:
         lines += [
             f"s[u64({state.DETAIL} + 1)] = a",
             f"call_check(s64(s[u64({state.CORE_CHECK})]), s64(index) << 8 | {maintenance(record)}, address)",
@@ -244,23 +244,23 @@ these would occupy registers at every instruction."""
 
 def _check(record: Scalar, checked: int) -> list[str]:
     """Return lines that check a load or store at host address ``host``."""
-    what = record.width << 1 | int(record.kind == "store")
-    if checked == HAZARDS:
-        return [
-            f"if known_access(s, host, s64({what}), s64(index)) == 0:",
-            f"    s[u64({state.DETAIL})] = host",
-            f"    s[u64({state.DETAIL} + 1)] = a + imm",
-            f"    call_check(s64(s[u64({state.CORE_CHECK})]), s64(index) << 8 | {what}, address)",
-        ]
-    if checked == DATA and record.kind == "load":
-        return [
+    what, lines = record.width << 1 | int(record.kind == "store"), list[str]()
+    if checked & DATA and record.kind == "load":
+        lines += [
             f"if is_made(s, host, s64({record.width})) != 0:",
             f"    s[u64({state.DETAIL})] = a + imm",
             f"    s[u64({state.DETAIL} + 1)] = {record.width}",
             f"    reason = {stop.MADE}",
             "    break",
         ]
-    return []
+    if checked & HAZARDS:
+        lines += [
+            f"if known_access(s, host, s64({what}), s64(index)) == 0:",
+            f"    s[u64({state.DETAIL})] = host",
+            f"    s[u64({state.DETAIL} + 1)] = a + imm",
+            f"    call_check(s64(s[u64({state.CORE_CHECK})]), s64(index) << 8 | {what}, address)",
+        ]
+    return lines
 
 
 def _memory_access(record: Scalar, names: Names, checked: int) -> list[str]:
@@ -382,19 +382,17 @@ def generate_run(checked: int = UNCHECKED) -> Run:
     return names.function(_RUN.format(**numbers), "run")
 
 
-def generate_checked_run() -> Run:
-    """Return the loop whose loads and stores are checked for hazards."""
-    return generate_run(HAZARDS)
-
-
-def generate_run_without_data() -> Run:
-    """Return the loop of runs without data."""
-    return generate_run(DATA)
+_LOOPS = {
+    UNCHECKED: ("kernel core", generate_run),
+    HAZARDS: ("checked kernel core", lambda: generate_run(HAZARDS)),
+    DATA: ("kernel core without data", lambda: generate_run(DATA)),
+    HAZARDS | DATA: ("checked kernel core without data", lambda: generate_run(HAZARDS | DATA)),
+}
+"""The loops that there are, by their checks: name, and what writes it."""
 
 
 def run_kernel(checked: int = UNCHECKED) -> int:
     """Return the address of the compiled loop; ``checked`` as in ``generate_run``."""
     meaning = (describe(rv.scalar_instructions()), describe(shortened()), *_numbers().items(), *USED)
-    name = ("kernel core", "checked kernel core", "kernel core without data")[checked]
-    generate = (generate_run, generate_checked_run, generate_run_without_data)[checked]
+    name, generate = _LOOPS[checked]
     return compile_generated(generate, meaning, name, 1)

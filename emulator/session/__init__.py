@@ -1,8 +1,8 @@
 """Sessions: a program whose inputs, outputs and state are bound once and that runs many times.
 
 ``session.py`` is the entry; ``entry.py`` is one network of a program, ``kept.py`` has the bytes that persist.
-``field_session.py`` runs steps in prime fields, for proofs. ``runs.py`` has fast repeated runs without a
-state, each from the reset state.
+``field_session.py`` runs steps in prime fields and ``order.py`` judges the order of accesses, for proofs.
+``runs.py`` has fast repeated runs without a state, each from the reset state.
 """
 
 from __future__ import annotations

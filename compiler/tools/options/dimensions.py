@@ -23,7 +23,7 @@ def dimension(text: str) -> tuple[str, tuple[int, ...] | str]:
     return name, tuple(numbers)
 
 
-_RUNS = ("--run", "--verify-nodes", "--prove")
+_RUNS = ("--run", "--verify-nodes", "--prove", "--prove-order")
 """Options that run the program."""
 
 

@@ -224,6 +224,11 @@ def _add_verifying_options(parser: argparse._ArgumentGroup) -> None:
         help="execute program and graph in prime fields, where they must be equal (docs/proving.md); "
         "--prove=IMAGE: the program in this file, which tx8cc has made of the graph with the same options",
     )
+    parser.add_argument(
+        "--prove-order",
+        action="store_true",
+        help="judge the order of all accesses, at every size of a range (docs/proving.md)",
+    )
 
 
 def _add_search_options(parser: argparse._ArgumentGroup) -> None:

@@ -1,4 +1,4 @@
-"""Runs a compiled program on the emulator in prime fields."""
+"""Runs a compiled program on the emulator for proofs: in prime fields, or to judge its order."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tx8isa.machine.description import Machine
 from tx8isa.numbers.prime_field import Elements, PrimeField
 
 if TYPE_CHECKING:
+    from emulator.session.order import OrderProof
     from emulator.watch.prove.results import Results
 
 
@@ -68,6 +69,14 @@ class FieldSteps:
         computed = run.results() if keep_results else None
         texts = [_described(image, *each) for each in run.issued]
         return FieldOutcome(found.outputs, found.integers, run.not_followed, computed, found.writers, texts)
+
+
+def order_of(program: Program) -> OrderProof:
+    """What is proved of the order of a program's accesses."""
+    import emulator
+    from emulator.session.order import prove_order
+
+    return prove_order(emulator.Program(read_again(program.image, "prog.bin"), program.machine))
 
 
 @contextmanager

@@ -34,6 +34,7 @@ from emulator.memory.shadow_words import (
 from emulator.native import compile_generated, compile_once
 from emulator.native.inline import Names
 from emulator.native.primitives.memory import get, put
+from emulator.watch.footprints import Loops, functions_written, write_footprints
 from tx8isa.cost.instructions import FUNCTIONS, TICKS
 from tx8isa.cost.instructions import cost as cost_of
 from tx8isa.machine.description import load_machine
@@ -49,8 +50,6 @@ Hook = Callable[[int, int], int]
 Cost = Callable[[int, int], int]
 """(number of a function of ``tx8isa.cost.instructions``, queues) -> ticks"""
 TDMA = int(Engine.TDMA)
-Loops = Callable[[int, int, int, int], None]
-"""(number of the extent, queues, 1 if it is written, where to write the loops of its footprint)"""
 _FACTS, _SHUNNED = 3, 2
 """Words about a record, and the position of the one that marks a shunned record."""
 _COPY_LOOPS = 6
@@ -204,24 +203,6 @@ def generate_hook() -> Hook:
     return hook
 
 
-def put_loops(at: int, loops: footprint.Loops) -> None:
-    """Write a footprint."""
-    for i in range(footprint.WORDS):
-        put(at, i, loops[i])
-
-
-def write_footprints() -> Loops:
-    """Return a function that writes the footprint of an extent by its number, with the queues' arguments."""
-    names = Names()
-    read, write = names.name(get), names.name(put_loops)
-    lines = ["def loops(number, q, write, at):"]
-    for number, length in enumerate(tables.extents()):
-        count = length.__code__.co_argcount
-        arguments = [f"{read}(q, {queues.ARGUMENTS + i})" for i in range(count)]
-        lines += [f"    if number == {number}:", f"        {write}(at, {_source(names, length, arguments)})"]
-    return names.function("\n".join(lines), "loops")
-
-
 def write_costs() -> Cost:
     """Return a function that calls one of ``cost.FUNCTIONS`` by its number, for instructions of TDMA."""
     used = {cost_terms(record) for record in tables.records() if record.engine is Engine.TDMA}
@@ -241,27 +222,10 @@ def cost_terms(record: Instruction) -> Callable[..., int]:
     return cost_of(record, load_machine(None)).data.function
 
 
-def _source(names: Names, length: Callable[..., int], arguments: list[str]) -> str:
-    """Return the call that gives a footprint."""
-    plan = footprint.plan(length)
-    if plan.loops is not None:
-        return f"{names.name(plan.loops)}({', '.join(arguments)})"
-    if plan.facts is not None:
-        facts = names.call(plan.facts, arguments)
-        return f"{names.name(footprint.aligned)}({facts}, {arguments[0]}, write)"
-    return f"{names.name(footprint.one_run)}({names.call(length, arguments)})"
-
-
 def hook_kernel() -> int:
     """Return the address of the compiled hook."""
-    plans = [footprint.plan(length) for length in tables.extents()]
-    written = [function for plan in plans for function in plan if function is not None]
     functions = (
-        *tables.extents(),
-        *written,
-        footprint.aligned,
-        footprint.one_run,
-        put_loops,
+        *functions_written(),
         touch_ranges,
         spoil_rests,
         replaces,

@@ -93,7 +93,7 @@ class Findings:
         where = f"0x{first:x}..0x{last:x} of {'' if base else 'the '}{memory}"
         if at.name == EXIT_NAME:
             where = f"output '{output_at(self.image, row[layout.P_FIRST])}', {where}"
-        name, what, fix = _words(kind, at, other, where)
+        name, what, fix = words_of(kind, at, other, where)
         return Hazard(name, at, other, memory, first, last, what, fix, row[layout.P_COUNT])
 
     def _site(self, number: int) -> Site:
@@ -101,18 +101,20 @@ class Findings:
         at = access.access_at(int(self.context.ctypes.data), number)
         agent, pc, what = (get(at, word) for word in (layout.A_AGENT, layout.A_PC, layout.A_WHAT))
         chip, tile, worker = self.agents.owner(agent)
-        if what >= 0:
-            name = tables.records()[what].mnemonic
-        elif what == layout.COPY:
-            name = _COPY_NAME
-        elif what == layout.EXIT:
-            name = EXIT_NAME
-        else:
-            name = self.codes[tile].scalar(pc)[0].mnemonic
+        name = name_of(what, pc, self.codes[tile])
         return make_site(self.image, tile, pc, name, worker, chip if self.several else None)
 
 
-def _words(kind: int, at: Site, other: Site | None, where: str) -> tuple[HazardKind, str, str]:
+def name_of(what: int, pc: int, code: Code) -> str:
+    """Return the name of what an access does: ``A_WHAT`` of ``shadow_words``, at an address of a program."""
+    if what >= 0:
+        return tables.records()[what].mnemonic
+    if what == layout.COPY:
+        return _COPY_NAME
+    return EXIT_NAME if what == layout.EXIT else code.scalar(pc)[0].mnemonic
+
+
+def words_of(kind: int, at: Site, other: Site | None, where: str) -> tuple[HazardKind, str, str]:
     """Return kind, description and remedy of a hazard about the bytes ``where``."""
     if other is None:
         what, fix = f"reads {where}, which nothing has written", "write them first, or read less"

@@ -69,6 +69,26 @@ def mutants(program: Program) -> Iterator[Mutant]:
             yield Mutant("operands exchanged", number, exchanged)
 
 
+_BUFFER = re.compile(r"^\s+\.equ \S+, (0x[0-9a-f]+)  # \d+ bytes")
+"""The place of a buffer in the scratchpad."""
+_STORED = re.compile(r"^\s+wdma\S* .*\bn=(\d+)\b")
+
+
+def out_of_order(program: Program) -> Iterator[Mutant]:
+    """Mistakes that concern the order of accesses: waits and barriers left out, buffers moved by a line, and
+    stores of twice as many elements."""
+    for number, line in enumerate(program.text.splitlines(), 1):
+        engine, buffer, stored = ENGINE.match(line), _BUFFER.match(line), _STORED.match(line)
+        if engine is not None and engine[0].strip() in _WAITS:
+            yield Mutant(_WAITS[engine[0].strip()], number, "")
+        for step in (-256, 256) if buffer is not None and int(buffer[1], 0) >= 256 else ():
+            moved = f"{int(buffer[1], 0) + step:#x}"  # type: ignore[index]
+            yield Mutant("buffer moved by a line", number, line.replace(buffer[1], moved))  # type: ignore[index]
+        if stored is not None:
+            more = f"{line[: stored.start(1)]}{2 * int(stored[1])}{line[stored.end(1) :]}"
+            yield Mutant("twice as much stored", number, more)
+
+
 _WAITS = {"ncc.wait": "wait left out", "ncc.barrier": "barrier left out", "dte.wait": "wait left out"}
 
 
