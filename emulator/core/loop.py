@@ -18,7 +18,7 @@ program begins; otherwise sixteen tiles would leave compiled code one by one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from emulator.engines.packets import window_address
 from emulator.memory import state, stop
@@ -382,7 +382,7 @@ def generate_run(checked: int = UNCHECKED) -> Run:
     return names.function(_RUN.format(**numbers), "run")
 
 
-_LOOPS = {
+_LOOPS: Mapping[int, tuple[str, Callable[[], Run]]] = {
     UNCHECKED: ("kernel core", generate_run),
     HAZARDS: ("checked kernel core", lambda: generate_run(HAZARDS)),
     DATA: ("kernel core without data", lambda: generate_run(DATA)),
