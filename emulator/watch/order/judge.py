@@ -214,7 +214,8 @@ def timed(tile: int, rows: Words) -> Words:
     found[:, A_FREED] = np.searchsorted(barriers, done) + 1
     found[:, A_LOW], found[:, A_HIGH] = spans(rows)
     found[:, A_TILE] = tile
-    return found[kind == layout.ACCESS]
+    accesses: Words = found[kind == layout.ACCESS]
+    return accesses
 
 
 def spans(rows: Words) -> tuple[Words, Words]:
