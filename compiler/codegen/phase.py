@@ -23,8 +23,8 @@ def _tx81() -> Machine:
 class Target:
     """The target of code: number of tiles, scratchpad bytes of a tile, format of arithmetic, chip.
 
-    ``compact``: the kernel core reuses values that a register still holds. ``smallest``: it also computes
-    each value with the fewest instructions, which takes the compiler longer. ``ranged``: one program runs a
+    ``small``: the kernel core computes each value with the fewest instructions, and reuses those that a
+    register still holds, which takes the compiler longer. ``ranged``: one program runs a
     range of sizes, so a division should suit many of them.
     """
 
@@ -32,8 +32,7 @@ class Target:
     spm_bytes: int
     compute: Format
     machine: Machine = field(default_factory=_tx81)
-    compact: bool = False
-    smallest: bool = False
+    small: bool = False
     ranged: bool = False
 
     @property

@@ -126,7 +126,7 @@ class CodegenPass:
         early: int = 0,
     ) -> Kernel:
         # The search prices plain code, which takes less time to write.
-        work, target = work_of(context, operation), replace(target_of(context), compact=True, smallest=True)
+        work, target = work_of(context, operation), replace(target_of(context), small=True)
         symbols = frozenset(symbol_of(value) for value in settled)
         prefix, waits = f"{context.prefix}p{number}", operation.barrier is not None
         try:

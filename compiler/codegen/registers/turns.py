@@ -19,10 +19,10 @@ _FAR = 1 << 40
 
 def registers_for(target: Target, out: Emitter, spills: Spills, copies: Copies | None) -> Registers:
     """The registers of a phase, with code as small as the target wants it."""
-    if not target.compact:
+    if not target.small:
         return Registers(out, spills)
     contents = RegisterContents(out)
-    return Registers(out, spills, contents, Sums(contents, copies) if target.smallest else None)
+    return Registers(out, spills, contents, Sums(contents, copies))
 
 
 class Turns:

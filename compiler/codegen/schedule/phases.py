@@ -254,7 +254,7 @@ class _Guest:
         )
         kernel.registers.limit(gap.free)
         kernel.out.directive(f".node {quote(self.phase.name)}")
-        for several in _together(parts) if kernel.target.smallest else ([part] for part in parts):
+        for several in _together(parts) if kernel.target.small else ([part] for part in parts):
             for buffer in dict.fromkeys(buffer for part in several for buffer in part.buffers):
                 if buffer not in self.begun:
                     self.begun.add(buffer)

@@ -86,7 +86,7 @@ class CodeWriter:
     _in_background: dict[int, set[SpmBuffer]] = field(default_factory=dict)  # by workers other than 0
 
     def __post_init__(self) -> None:
-        self.spm.settle(self.copies, self.target.smallest)
+        self.spm.settle(self.copies, self.target.small)
         self.registers = registers_for(self.target, self.out, self.spills, self.copies)
         self.turns = Turns(self.registers, self.copies)
         self.body = self.tree

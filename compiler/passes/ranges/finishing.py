@@ -49,7 +49,7 @@ def _made_for(context: RangedContext, code: PhaseCode, version: Version, points:
     domain = Domain(version.domain.symbols, version.anchor, points, context.size_loads)
     context.domain = domain
     try:
-        kernel = code.kernel_of(version.kernel.prefix, version.division, smallest=True)
+        kernel = code.kernel_of(version.kernel.prefix, version.division)
     except (*DOES_NOT_FIT, GraphError):
         return None
     finally:

@@ -72,10 +72,10 @@ class PhaseCode:
         """The code of a version, by its number; raises the errors of ``generate``."""
         return self.kernel_of(f"p{self.number}v{version}" if version else f"p{self.number}", division)
 
-    def kernel_of(self, prefix: str, division: PhaseDivision, smallest: bool = False) -> Kernel:
+    def kernel_of(self, prefix: str, division: PhaseDivision) -> Kernel:
         """The code whose symbols begin with ``prefix``; raises the errors of ``generate``."""
         work = work_of(self.context, self.operation)
-        target = replace(target_of(self.context), compact=True, smallest=smallest)
+        target = replace(target_of(self.context), small=True)
         waits, settled = self.operation.barrier is not None, frozenset(map(symbol_of, self.settled))
         if division.way is not Way.DECIDED:
             work = self._divided(work, division)

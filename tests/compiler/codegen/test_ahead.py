@@ -54,12 +54,12 @@ def order(lines: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("tiles", [1, 3])
-@pytest.mark.parametrize("compact", [False, True])
+@pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize("count", [1, SLICE, SLICE + 1, 2 * SLICE, 5 * SLICE - 3, 16 * SLICE])
-def test_every_slice_is_loaded_once_and_right(count: int, tiles: int, compact: bool) -> None:
+def test_every_slice_is_loaded_once_and_right(count: int, tiles: int, small: bool) -> None:
     x, y = vectors(count)
     data = np.linspace(-3, 5, count, dtype=np.float32)
-    program, _ = phase_program(lambda kernel: chain(kernel, x, y), [x], y, tiles, compact=compact)
+    program, _ = phase_program(lambda kernel: chain(kernel, x, y), [x], y, tiles, small=small)
     run = program.run({"x": data}, strict=True)
     assert not program.hazards
     np.testing.assert_array_equal(run["y"], 1 - 8 * data)

@@ -35,7 +35,7 @@ def test_a_branch_goes_as_far_as_it_reaches(fillers: int, jumps: int | None) -> 
     x = draw(ROWS, SIZE)
     tensors, output = [DdrTensor("x", Format.FP32, x.shape)], DdrTensor("y", Format.FP32, x.shape)
     lower = partial(copy_rows, fillers=fillers)
-    y, lines = run_phase(lower, {"x": x}, tensors, output, TILES, compact=True)
+    y, lines = run_phase(lower, {"x": x}, tensors, output, TILES, small=True)
     assert (y[:COPIED] == x[:COPIED]).all() and not y[COPIED:].any()
     found = sum(line.split()[0] == "j" for line in lines if line.split())
     assert jumps is None or found == jumps
@@ -52,15 +52,15 @@ def copy_some_rows(kernel: Kernel) -> None:
         kernel.emit("wdma.fp32", dst=Address("y") + kernel.tile * (SIZE * 4), src=buffer, n=SIZE)
 
 
-@pytest.mark.parametrize("smallest", [False, True])
-def test_what_is_known_takes_no_branch(smallest: bool) -> None:
+@pytest.mark.parametrize("small", [False, True])
+def test_what_is_known_takes_no_branch(small: bool) -> None:
     x = draw(ROWS, SIZE)
     tensors, output = [DdrTensor("x", Format.FP32, x.shape)], DdrTensor("y", Format.FP32, x.shape)
-    y, lines = run_phase(copy_some_rows, {"x": x}, tensors, output, TILES, compact=True, smallest=smallest)
+    y, lines = run_phase(copy_some_rows, {"x": x}, tensors, output, TILES, small=small)
     assert (y[:TILES] == x[:TILES]).all() and not y[TILES:].any()
-    assert any("td.memset" in line for line in lines) == (not smallest)
+    assert any("td.memset" in line for line in lines) == (not small)
     branches = [line for line in lines if line.split()[:1] and line.split()[0] in ("blt", "bge", "j")]
-    assert bool(branches) == (not smallest)
+    assert bool(branches) == (not small)
 
 
 NUMBERS = (0, -1, 2047, 2048, -(1 << 31), (1 << 31) - 1, 1 << 31, 0x1_0001_0000, 0x1234_5678_9ABC_DEF1)

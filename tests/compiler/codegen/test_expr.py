@@ -101,20 +101,17 @@ def test_temporaries_are_given_back(pair: Pair) -> None:
     assert len(registers._free) >= before - 1
 
 
-def small(out: Emitter, smallest: bool = False) -> Registers:
+def small(out: Emitter) -> Registers:
     """The registers for code that is to be small."""
-    target = Target(16, 1 << 20, Format.FP16, compact=True, smallest=smallest)
+    target = Target(16, 1 << 20, Format.FP16, small=True)
     return registers_for(target, out, Spills(), None)
 
 
-@pytest.mark.parametrize("smallest", [False, True], ids=["found", "smallest"])
 @given(st.lists(EXPRESSIONS, min_size=1, max_size=5), ENVIRONMENTS)
-def test_operands_are_right_whatever_registers_hold(
-    smallest: bool, pairs: list[Pair], environment: dict[str, int]
-) -> None:
+def test_operands_are_right_whatever_registers_hold(pairs: list[Pair], environment: dict[str, int]) -> None:
     """Several values at once, in any order, also after a variable has changed; registers are reused."""
     out = Emitter()
-    registers = small(out, smallest)
+    registers = small(out)
     registers._free = [name for name in POOL if name not in VARIABLES]
     changed = next(value for value in LEAVES if value.register == "s3")
     state = dict(environment)

@@ -164,9 +164,9 @@ def test_head_is_in_the_phase_before_on_another_worker() -> None:
     assert a.address + a.span <= x.address or x.address + x.span <= a.address
 
 
-@pytest.mark.parametrize("smallest", [False, True])
-def test_instructions_of_a_head_share_a_condition_in_small_code(smallest: bool) -> None:
-    target = Target(16, 0x2F0000, Format.FP32, compact=True, smallest=smallest)
+@pytest.mark.parametrize("small", [False, True])
+def test_instructions_of_a_head_share_a_condition_in_small_code(small: bool) -> None:
+    target = Target(16, 0x2F0000, Format.FP32, small=small)
     one, two = (Kernel(prefix, target, 0x2F0000, synchronized=prefix == "p1") for prefix in ("p0", "p1"))
     one.emit("rdma.fp32", dst=one.buffer("x", 1024), src=INPUT.at(0), n=64)
     with two.if_below(two.tile, 5):
@@ -177,7 +177,7 @@ def test_instructions_of_a_head_share_a_condition_in_small_code(smallest: bool) 
     host, _ = schedule([("one", one), ("two", two)], {"table"})
     text = host.lines()
     assert sum("worker=2" in line for line in text) == 3
-    assert sum(line.split()[0] in ("blt", "bge") for line in text if line.split()) == (1 if smallest else 2)
+    assert sum(line.split()[0] in ("blt", "bge") for line in text if line.split()) == (1 if small else 2)
     assert all(line.strip() for line in text)
 
 

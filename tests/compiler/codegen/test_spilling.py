@@ -98,16 +98,14 @@ def nest(seed: int) -> Nest:
     return Nest(counts, tuple(levels))
 
 
-@pytest.mark.parametrize("compact", [False, True])
+@pytest.mark.parametrize("small", [False, True])
 @pytest.mark.parametrize("seed", range(6))
-def test_values_that_are_more_than_registers(few: int, seed: int, compact: bool) -> None:
+def test_values_that_are_more_than_registers(few: int, seed: int, small: bool) -> None:
     made, x = nest(seed), draw(ROWS, SIZE)
     tensors = [DdrTensor("x", Format.FP32, x.shape)]
     output = DdrTensor("y", Format.FP32, (made.rows, SIZE))
     machine = with_stack(0x8000)
-    got, lines = run_phase(
-        made.lower, {"x": x}, tensors, output, TILES, machine, strict=True, compact=compact
-    )
+    got, lines = run_phase(made.lower, {"x": x}, tensors, output, TILES, machine, strict=True, small=small)
     np.testing.assert_array_equal(got, made.expected(x))
     assert few > 7 or any("(sp)" in line for line in lines)
 

@@ -36,7 +36,7 @@ RULES: Sequence[tuple[Callable[[Value, Value], Value], Callable[[int, int], int]
 
 
 def registers_of(out: Emitter) -> Registers:
-    target = Target(16, 1 << 20, Format.FP16, compact=True, smallest=True)
+    target = Target(16, 1 << 20, Format.FP16, small=True)
     registers = registers_for(target, out, Spills(), None)
     used = {each.register for each in VARIABLES}
     registers.limit(tuple(name for name in POOL if name not in used))

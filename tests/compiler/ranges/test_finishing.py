@@ -30,8 +30,8 @@ class Code:
         self.context: Any = SimpleNamespace(domain=None, size_loads={})
         self.tried: list[tuple[int, str | None]] = []
 
-    def kernel_of(self, prefix: str, division: PhaseDivision, smallest: bool) -> Any:
-        assert (prefix, division, smallest) == ("p2", SEARCHED, True)
+    def kernel_of(self, prefix: str, division: PhaseDivision) -> Any:
+        assert (prefix, division) == ("p2", SEARCHED)
         return self._kernel(self.context.domain, None)
 
     def _kernel(self, domain: Domain, copies: Copies | None) -> Any:

@@ -65,13 +65,12 @@ def phase_program(
     output: DdrTensor,
     tiles: int = 4,
     machine: Machine | None = None,
-    compact: bool = False,
-    smallest: bool = False,
+    small: bool = False,
 ) -> tuple[emulator.Program, list[str]]:
     """A program of one phase, and its lines of code; ``tensors`` are operands, constants by their value."""
     machine = machine or load_machine(None)
     room = min(machine.spm.reserved, machine.spm.bytes)
-    target = Target(tiles, room, output.fmt, compact=compact or smallest, smallest=smallest)
+    target = Target(tiles, room, output.fmt, small=small)
     kernel = generated(lower, target)
     data = program.Data(machine.ddr.bank_bytes)
     for tensor in tensors:
@@ -109,15 +108,14 @@ def run_phase(
     tiles: int = 4,
     machine: Machine | None = None,
     strict: bool = False,
-    compact: bool = False,
-    smallest: bool = False,
+    small: bool = False,
 ) -> tuple[Array, list[str]]:
     """Run a phase; return the contents of ``output`` in the interface's form, and its lines of code.
 
     ``tensors`` are its operands: constants by their value, the others by ``inputs``. ``strict``: a hazard is
-    an AssertionError. ``compact``: small code; ``smallest``: the smallest code.
+    an AssertionError. ``small``: small code.
     """
-    loaded, lines = phase_program(lower, tensors, output, tiles, machine, compact, smallest)
+    loaded, lines = phase_program(lower, tensors, output, tiles, machine, small)
     return output_of(loaded, travelling(inputs, tensors), strict), lines
 
 
