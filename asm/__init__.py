@@ -31,10 +31,10 @@ def assemble(
 ) -> Image:
     """Assemble a program.
 
-    ``name`` stands for the text in messages and in the line table; ``include_dirs`` are searched by
-    .include, .incbin and .const; ``defines`` are symbols; ``machine`` None is the TX81; ``given`` has the
-    bytes of included files that need not exist, by name. With ``short_branches`` a branch that does not reach
-    its label is a mistake; otherwise it becomes the opposite branch around a jump. Raises AsmError with all
+    ``name`` stands for the text in messages and in the line table. ``include_dirs`` are searched by .include,
+    .incbin and .const. ``defines`` are symbols. ``machine`` None is the TX81. ``given`` has, by name, the
+    bytes of included files that need not exist. With ``short_branches`` a branch that does not reach its
+    label is a mistake; otherwise it becomes the opposite branch around a jump. Raises AsmError with all
     mistakes of the text. Doubtful statements are reported as ``AsmWarning`` through the module ``warnings``.
     """
     from .assembler import assemble_text
@@ -71,7 +71,7 @@ def assemble_file(
 
 
 def disassemble(image: Image | bytes) -> str:
-    """Text that assembles to the same image; ImageError when the bytes are not an image."""
+    """Return text that assembles to the same image; ImageError if the bytes are not an image."""
     from .disassembler import disassemble_image
     from .image import read_image
 

@@ -53,7 +53,8 @@ NumberedJump = tuple[int, JumpForms]
 
 
 class Assembler:
-    """Reads the lines of a program into an ``Assembly``; nothing stops before the end of the text."""
+    """Reads the lines of a program into an ``Assembly``; mistakes do not stop it before the end of the
+    text."""
 
     def __init__(
         self,
@@ -245,7 +246,8 @@ class Assembler:
     def _jump(
         self, template: Template, atoms: Sequence[str], spot: Spot
     ) -> tuple[Template, NumberedJump | None]:
-        """Choose the form of a jump to a label; with the jump's number if later text decides its length."""
+        """Choose the form of a jump to a label; returns the jump's number too if later text decides its
+        length."""
         compression = self.assembly.compression
         forms = jump_forms(template, atoms, spot, compression.on, compression.reverse)
         if forms is None:
@@ -283,7 +285,7 @@ def assemble_text(
     """Assemble a text; AsmError with every mistake.
 
     ``short_branches``: a branch that does not reach its label is a mistake, and not reversed around a jump.
-    ``make``: makes the assembler of each reading; None for ``Assembler``.
+    ``make`` makes the assembler of each reading; None for ``Assembler``.
     """
     compression = Compression(reverse=not short_branches)
     while True:

@@ -1,4 +1,4 @@
-"""The program while it is assembled: sections, symbols, and what waits for their final addresses."""
+"""The program during assembly: sections, symbols, and statements that wait for final addresses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .place import LOCAL, Program, Section, Spot, SymbolEntry, VolumeFault
 
 _LOCAL = re.compile(r"\d+[fb]")
 _MOST_REPORTS = 10_000
-"""The assembly ends after this many mistakes; repeated ones count, although they are printed once."""
+"""The assembly ends after this many mistakes; repeated mistakes count, although they are printed once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Remembered:
     previous: Section | None = None
     """The section before the current one, to which .previous goes."""
     saved: list[tuple[Section, Section | None]] = field(default_factory=list)
-    """Pairs of a section to which .popsection returns and the section before it."""
+    """Pairs of the section to which .popsection returns, and the section before it."""
     commons: dict[str, tuple[bool, int, int]] = field(default_factory=dict)
     """Symbols that get a place in .bss: (whether local to this file, size, alignment)."""
     local_names: set[str] = field(default_factory=set)
@@ -110,7 +110,7 @@ class Remembered:
 
 
 Place = Address | int | str
-"""An address in a section, a final number, or a symbol, which may be defined later."""
+"""An address in a section, a constant number, or a symbol, which may be defined later."""
 
 PlainLine = tuple[bytes, Template]
 """The bytes of a line that holds one instruction without symbols, and the template of its shape."""
@@ -218,7 +218,7 @@ class Assembly:
             nodes.append((len(self.section.rows), name))
 
     def check_place(self) -> None:
-        """Fault when no instruction may begin at the end of the current section."""
+        """Raise a fault if no instruction may begin at the end of the current section."""
         section = self.section
         if section.flags != "rx":
             raise Fault(f"an instruction in section {section.name}", None, "instructions belong to .text")
@@ -291,7 +291,8 @@ class Assembly:
         return self.program.volume.parse if source.expanded else None
 
     def operands(self, source: Source, index: int, text: str, start: int, *, truth: bool = False) -> Operands:
-        """Parse the operands from ``start`` of a text on, with unique names for local labels; report doubts.
+        """Parse the operands from ``start`` of a text on, with unique names for local labels; record
+        warnings.
 
         ``truth``: the directive only tests whether the values are 0.
         """
@@ -322,7 +323,8 @@ class Assembly:
                 )
 
     def bring(self, path: Path, data: Bytes, size: int) -> None:
-        """Count ``size`` bytes that the image takes from a file; bytes beyond its length count as a fill."""
+        """Count ``size`` bytes that the image takes from a file; bytes beyond the file's length count as a
+        fill."""
         before = self.brought.get(path, 0)
         self.brought[path] = before + size
         self.program.volume.fill(max(0, before + size - len(data)) - max(0, before - len(data)))
@@ -351,7 +353,7 @@ class Assembly:
         self._define(name, where, at).value = self.section.here
 
     def _define(self, name: str, where: str, at: int) -> SymbolEntry:
-        """Return the entry of a symbol that is defined here; Fault for a forbidden definition."""
+        """Return the entry of a symbol defined here; Fault for a forbidden definition."""
         if name in REGISTERS:
             raise Fault(f"{name} is a register and cannot be defined", at)
         if name == ".":

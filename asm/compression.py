@@ -2,9 +2,9 @@
 
 The length of a jump forward depends on its label's address, which is not known yet. So the text is read
 several times, each time with the labels of the reading before, until every jump fits its label. The first
-reading assumes that a branch reaches; under ``.option rvc`` its label counts as the beginning of its section.
-GNU as iterates in the same way and reaches the same lengths. That matters where one jump is short only if
-another one is, or where padding absorbs the growth of a jump.
+reading assumes that a branch reaches its label; under ``.option rvc`` the label counts as the beginning of
+its section. GNU as iterates in the same way and reaches the same lengths. That matters if one jump is short
+only because another one is, or if padding absorbs the growth of a jump.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Compression:
         """True when an instruction begins or ends between multiples of 4 bytes."""
         self.reverse: bool = reverse if last is None else last.reverse
         self.targets: dict[int, Address | None] = {}
-        """The target address of each jump, by the jump's number; None for a target in no section."""
+        """The target address of each jump, by the jump's number; None for a target outside of sections."""
         self._last = last
         self._readings: int = last._readings + 1 if last is not None else 0
         self._jumps: list[tuple[JumpForms, Address]] = []

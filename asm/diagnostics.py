@@ -17,7 +17,7 @@ MOST_COUNTED = 1000
 class Fault(Exception):
     """A mistake in the current statement. ``at``: offset in the statement's text, None for all of it.
 
-    ``help``: what to try; a function if finding it takes long, called only for faults that are shown.
+    ``help``: advice; a function if finding it takes long, called only for faults that are shown.
     """
 
     def __init__(self, message: str, at: int | None = None, help: str | Callable[[], str] = "") -> None:
@@ -29,7 +29,7 @@ class Fault(Exception):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Diagnostic:
-    """A mistake or a warning; ``line`` and ``column`` count from 1; ``notes`` are ready lines."""
+    """A mistake or a warning; ``line`` and ``column`` count from 1; ``notes`` are finished lines."""
 
     file: str
     line: int

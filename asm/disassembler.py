@@ -31,7 +31,7 @@ def disassemble_image(image: Image, section: str | None = None) -> str:
 
     Tx8Error when a name in it cannot be written in assembly, or there is no such section.
 
-    ``.loc``, ``.node``, ``.live`` and ``.dead`` carry tables, ``.base`` and ``.entry`` the addresses, so that
+    ``.loc``, ``.node``, ``.live`` and ``.dead`` carry tables, ``.base`` and ``.entry`` the addresses. So
     assembling the text gives the same file, byte for byte.
     """
     if section is None:
@@ -128,7 +128,7 @@ class _SegmentText:
         return marks
 
     def _mark_live(self, marks: dict[int, list[str]]) -> None:
-        """Mark ends of live ranges before the beginnings of others, which may use the same bytes."""
+        """Mark ends of live ranges before beginnings of others, which may use the same bytes."""
         here = [live for live in self.image.live if self.start <= live.begin < live.end <= self.end]
         for live in here:
             marks[live.end].append(f".dead {quote(live.name)}")

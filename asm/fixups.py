@@ -17,7 +17,8 @@ TOO_DEEP = "the expression is nested too deeply"
 
 
 def finish(assembly: Assembly) -> None:
-    """Choose the final addresses and fill in what waited for them; AsmError when the text has mistakes."""
+    """Choose the final addresses and complete the statements that wait for them; AsmError if the text has
+    mistakes."""
     _check_circles(assembly)
     place_commons(assembly)
     _define_weak(assembly)
@@ -45,7 +46,7 @@ def _check_live_ranges(assembly: Assembly) -> None:
 
 
 def _note_targets(assembly: Assembly) -> None:
-    """Record the targets of the jumps whose length depends on them."""
+    """Record the targets of jumps, which decide their lengths."""
     for fixup in assembly.fixups:
         if fixup.jump is None:
             continue
@@ -57,7 +58,7 @@ def _note_targets(assembly: Assembly) -> None:
 
 
 def _fix(assembly: Assembly, fixup: Fixup, first: bool) -> bool:
-    """Fill in a statement; False to try again when every %pcrel_hi is known."""
+    """Complete a statement; False to try again when every %pcrel_hi is known."""
     if first and "%pcrel_lo" in fixup.operands.text:
         return False
     spot = Spot(assembly.program, Address(fixup.section.name, fixup.offset))

@@ -15,7 +15,7 @@ from .diagnostics import Fault
 
 @dataclass(frozen=True, slots=True)
 class OpenRange:
-    """A live range whose end has not been read: where it was declared and where it begins."""
+    """A live range whose end has not been read yet: its declaration and its begin."""
 
     known: LiveRange
     begin: Address
@@ -29,7 +29,7 @@ class Occupancy:
 
     capacity: int
     closed: list[tuple[LiveRange, Address, Address]] = field(default_factory=list)
-    """Ranges that are over, without their instructions; where they begin and end."""
+    """Complete ranges, without their instructions: their begins and ends."""
     _open: dict[str, OpenRange] = field(default_factory=dict)
     _taken: list[tuple[int, int, str]] = field(default_factory=list)
     """First byte, end (exclusive) and name of the open ranges, by address."""
@@ -52,7 +52,7 @@ class Occupancy:
         insort(self._taken, (first, end, live.name))
 
     def close(self, name: str, end: Address) -> None:
-        """The bytes of a range are free from ``end`` on; Fault if it is not open there."""
+        """From ``end`` on the bytes of a range are free; Fault if it is not open then."""
         found = self._open.get(name)
         if found is None:
             raise Fault(f".dead: {name!r} is not alive", None, "begin it with .live")

@@ -157,7 +157,7 @@ def _symbols(assembly: Assembly) -> Iterator[tuple[str, Symbol]]:
         assert isinstance(value, int)
         binding = (
             "local" if entry.binding == "local" else "global"
-        )  # nothing is left to choose for a weak one
+        )  # nothing is left to choose for a weak symbol
         yield name, Symbol(value & (1 << 64) - 1, entry.size, entry.kind, section, binding)
 
 
@@ -175,7 +175,7 @@ def listing_text(assembly: Assembly) -> str:
 
 
 def row_bytes(row: ListingRow) -> bytes:
-    """The final bytes of a row; zeros that need no room in the file included."""
+    """The final bytes of a row, including zeros that need no room in the file."""
     data = bytes(row.section.content[row.offset : row.offset + row.size])
     return data + bytes(row.size - len(data))
 

@@ -29,7 +29,7 @@ from tx8isa.tools.suggestions import did_you_mean
 from .diagnostics import Fault
 
 SECTION_GRAIN = 4096
-"""Every section starts on a multiple of this DDR offset; so no alignment in a section can be larger."""
+"""Every section starts on a multiple of this DDR offset, so an alignment in a section cannot be larger."""
 
 DDR = ".ddr"
 """Sections of this name, or beginning with it and a dot, are addressed in the engines' view."""
@@ -42,7 +42,7 @@ LOCAL = "\x02"
 
 
 class Volume:
-    """Counts the bytes by which a program outgrows its files; Fault above the limit.
+    """Counts the bytes by which a program exceeds the size of its files; Fault above the limit.
 
     So a short text cannot occupy the machine for minutes, nor fill its memory.
     """
@@ -67,14 +67,15 @@ class Volume:
                 raise VolumeFault(f"macros, repetitions and repeated files make more than {most} {what}")
 
     def parse(self, characters: int) -> None:
-        """Count the operands with operators and parentheses in such lines: to parse them takes longest."""
+        """Count the operands with operators and parentheses in such lines, because parsing these takes
+        longest."""
         self.parsed += characters
         if self.parsed > self.MOST_PARSED:
             message = f"macros and repetitions make more than {self.MOST_PARSED} characters of expressions"
             raise VolumeFault(message, "compute the value once, with .equ")
 
     def fill(self, size: int) -> None:
-        """Count bytes of the image that no text and no file gives: filled or padded."""
+        """Count bytes of the image that come from no text and no file: filled or padded."""
         needed = self.bytes + size
         if needed > self.MOST_BYTES:
             message = f"fills and padding need {needed} bytes in the image; allowed are {self.MOST_BYTES}"
@@ -112,7 +113,8 @@ class Section:
     volume: Volume = field(default_factory=Volume)
     """Shared by all sections of a program."""
     view: memoryview | None = None
-    """The bytes while they are the beginning of an included file, which is not copied; ``data`` is empty."""
+    """The bytes while they are the beginning of an included file, which is not copied; ``data`` is then
+    empty."""
 
     @property
     def size(self) -> int:
@@ -151,8 +153,8 @@ class Section:
     def include(self, file: Bytes, begin: int, size: int) -> None:
         """Append bytes of an included file.
 
-        Nothing is copied as long as the section is the beginning of the file: the bytes then have the same
-        place in both, and the file has zeros where the section has reserved bytes.
+        Nothing is copied as long as the section is the beginning of the file. The bytes then have the same
+        place in both, and the file has zeros where the section reserves bytes.
         """
         whole = memoryview(file).toreadonly()
         here, goes_on = len(self.content), begin == self.size and self.flags != "rx" and not self.nobits
@@ -224,7 +226,7 @@ class Spot:
 
     def is_missing(self, name: str) -> bool:
         symbol, others = self.program.symbols.get(name), {name}
-        while symbol is not None and isinstance(symbol.node, Atom):  # it stands for another one
+        while symbol is not None and isinstance(symbol.node, Atom):  # it represents another one
             name = symbol.atoms[symbol.node.index]
             symbol = self.program.symbols.get(name) if name not in others else None
             others.add(name)
@@ -295,7 +297,7 @@ class Program:
         self._distances: dict[int, int] = {}
         self._deep = 0
         self._found: dict[SymbolEntry, Value] = {}
-        """Values of symbols that one expression needs: each is computed once, however often it is named."""
+        """Values of symbols that one expression needs; each is computed once, however often it is named."""
 
     def settle(self, address: Address) -> Value:
         """A place as a number, once the layout is final."""
@@ -304,7 +306,7 @@ class Program:
         return (self.sections[address.section].base or 0) + address.offset
 
     def lookup(self, name: str, at: int | None = None) -> Value:
-        """Value of a symbol; UnknownValue when it may be defined later, Fault when it never was."""
+        """Value of a symbol; UnknownValue if it may be defined later, Fault if it is never defined."""
         symbol = self.symbols.get(name)
         if symbol is None or not symbol.defined:
             shown = (
@@ -361,7 +363,7 @@ class Program:
         return min((section.base or 0 for section in threads), default=0)
 
     def keep_distance(self, here: int, value: int, at: int) -> int:
-        """Record the distance of a %pcrel_hi at ``here``; its upper part."""
+        """Record the distance of a %pcrel_hi at ``here``; returns its upper part."""
         if not PAIR_LOW <= value <= PAIR_HIGH:
             raise Fault(f"%pcrel_hi: the address is {value} bytes away; auipc reaches 2 GiB", at)
         self._distances[here] = value
@@ -384,14 +386,15 @@ class Program:
         return value - source + target
 
     def lay_out(self) -> None:
-        """Give every section its address: .text, the others as they came, then what the engines address."""
+        """Give every section its address: first .text, then the others in their order, then those that the
+        engines address."""
         windows, offset = self.machine.windows, 0
         sections = list(self.sections.values())
         for section in sorted(sections, key=lambda section: (section.far, section.name.startswith(OF_CHIPS))):
             window = windows.ddr_engine if section.far else windows.ddr_cached
             of_chips = section.name.startswith(OF_CHIPS) and DDR in self.sections
             if section.base is None and not section.flags:
-                section.base = 0  # of what only tools read
+                section.base = 0  # of sections that only tools read
             if section.base is None:
                 section.base = (self.sections[DDR].base or 0) if of_chips else window + offset
             if section.size and section.flags and not of_chips:

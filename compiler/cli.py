@@ -128,7 +128,7 @@ def _check(options: argparse.Namespace, path: Path) -> int:
 
 
 def _one_chip(options: argparse.Namespace) -> Machine:
-    """The machine of --machine, whose commands are submitted as --issue says."""
+    """Return the machine that --machine names, with the submission of commands that --issue chooses."""
     from tx8isa.machine.description import load_machine
 
     machine = load_machine(options.machine)
@@ -136,7 +136,7 @@ def _one_chip(options: argparse.Namespace) -> Machine:
 
 
 def _estimate(options: argparse.Namespace, path: Path) -> int:
-    """Print what a graph takes, by the estimates of its phases."""
+    """Print the estimated cycles of a graph, phase by phase."""
     from compiler.search.chips import priced_machine
     from compiler.tools.progress import estimate_table
 
@@ -207,7 +207,7 @@ def _run(options: argparse.Namespace, path: Path) -> int:
 
 
 def _reading(options: argparse.Namespace, path: Path) -> tuple[RangedSource | None, Callable[[Path], Graph]]:
-    """The ranges of --dim, None for a program of one size, and what reads the graph at the usual sizes."""
+    """Return the ranges of --dim, None without it, and the reader of the graph at the usual sizes."""
     from .frontend import ModelFile
 
     with interrupts_held():

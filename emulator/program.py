@@ -69,7 +69,7 @@ class Program:
     def states(self) -> tuple[tuple[Buffer, Buffer], ...]:
         """Inputs and outputs that are the same memory and the same tensor.
 
-        A run leaves there the values that the next one finds.
+        A run leaves the values there for the next run.
         """
         outputs = {self._memory(buffer): buffer for buffer in self.outputs if 0 not in buffer.shape}
         return tuple((b, outputs[self._memory(b)]) for b in self.inputs if self._memory(b) in outputs)
@@ -107,7 +107,7 @@ class Program:
 
         With ``snapshot`` the system continues from there: inputs and the rules of the machine are those of
         the saved run; SnapshotError for a run of another program or machine. ``make`` makes the system from
-        the options, or restarts one; without it, a system with memories of its own is made.
+        the options, or restarts one. By default a system with new memories is made.
         """
         if self.chips > 1:
             raise Tx8Error(
@@ -223,8 +223,8 @@ class Program:
     ) -> dict[str, int]:
         """Return the sizes of a run with these inputs; InputError or SizeError when they do not fit.
 
-        ``of``: the inputs that give them, by default all; a session passes those that are not states, and
-        ``lengths`` of its states.
+        ``of``: the inputs that determine them, by default all. A session passes the inputs that are not
+        states, and the ``lengths`` of its states.
         """
         declared, buffers = self.image.shapes, self.inputs if of is None else of
         if declared is None:
@@ -327,8 +327,8 @@ def _missing(buffer: Buffer, extents: tuple[str, ...]) -> InputError:
 def load(path: str | Path, machine: Machine | None = None) -> Program:
     """Read a program image, to run on ``machine`` or on its own.
 
-    ImageError when it is not an image or was damaged; MachineError when it was made for another machine than
-    ``machine``, naming the difference, or does not describe its own.
+    ImageError if it is not an image or was damaged. MachineError if it was made for another machine than
+    ``machine``, with the difference, or if its own description is missing.
     """
     path = Path(path)
     try:

@@ -15,8 +15,8 @@ from hypothesis import settings
 
 from thinned import in_part, left_to_long, part_of
 
-# A shell starts background jobs with SIGINT ignored; the tests of Ctrl-C and the processes they start need
-# Python's own handler.
+# A shell starts background jobs with SIGINT ignored. The tests of Ctrl-C and the processes that they start
+# need Python's own handler.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Every worker imports the whole project, and tests start the tools hundreds of times: byte code of modules
@@ -24,7 +24,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Nothing in the tests asserts a time: the first example may compile kernels, and the machine may be busy.
+# No test asserts a time, because the first example may compile kernels and the machine may be busy.
 settings.register_profile("tests", deadline=None)
 settings.load_profile("tests")
 
@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the cases that are left to ``make long``; files that are named on the command line run whole."""
+    """Mark the cases that are left to ``make long``; files named on the command line run completely."""
     if text := config.getoption("part"):
         try:
             part, parts = part_of(text)
@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Tests and modules stay to the end: garbage collections need not look at them again and again."""
+    """Tests and modules stay alive to the end, so garbage collections need not visit them again and again."""
     gc.disable()
     try:
         return (yield)
@@ -68,8 +68,8 @@ _collect_above = 3 << 30
 def pytest_runtest_teardown() -> None:
     """Free the memories of chips that are in reference cycles.
 
-    Each is some ten megabytes and a handful of objects; the interpreter collects garbage by counting objects.
-    The remaining objects are in the caches of modules; later collections need not visit these millions.
+    Each has some ten megabytes but a handful of objects, and the interpreter's collector counts objects. The
+    remaining objects are in the caches of modules, so later collections need not visit these millions.
     """
     global _collect_above
     if resident_bytes() > _collect_above:

@@ -6,7 +6,7 @@
     graph.output(graph.Softmax(hidden, axis=-1), "probabilities")
 
 Every operator of docs/operators.md is a method of its ONNX name. Operands are values of the graph, arrays, or
-numbers; attributes are keywords. A mistake is a GraphError at the line that makes it.
+numbers; attributes are keywords. A mistake raises GraphError at the line that makes it.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class Kernel:
 
 
 class PreparedLaunch(NamedTuple):
-    """A launch whose arguments have addresses in memory."""
+    """A launch with the addresses of its arguments in memory."""
 
     program: emulator.Program
     memory: list[tuple[int, bytes]]
@@ -142,7 +142,7 @@ class Launch:
 
     @property
     def cycles(self) -> float:
-        """Simulated cycles; a command takes as long as in the vendor's C runtime (docs/crt.md)."""
+        """Simulated cycles; a command takes as long as with the vendor's C runtime (docs/crt.md)."""
         return self.stats.cycles
 
     @property
@@ -161,7 +161,7 @@ def c_kernel(
     """Compile and link a kernel: a C function that gets a pointer to its arguments, 64 bits for each.
 
     ``sources``: C files, object files and archives; ``flags``: further ones for the compiler. ``issue``:
-    whether simulated time counts the vendor's library, or this project's as it is executed (``text``).
+    simulated time counts the vendor's library, or this project's library as it is executed (``text``).
     Tx8Error without GCC, for its errors, and for a function that the sources do not define.
     """
     paths = [Path(p) for p in ([sources] if isinstance(sources, str | Path) else sources)]
@@ -188,7 +188,7 @@ def c_kernel(
 def _library() -> dict[str, bytes]:
     """Return the object files of the C runtime by name.
 
-    All kernels share them; GCC takes two seconds for them.
+    All kernels share them, because GCC takes two seconds to make them.
     """
     with tempfile.TemporaryDirectory(prefix="tx8") as folder:
         sources = [path for pattern in ("*.c", "*.S") for path in sorted(LIBRARY.glob(pattern))]
@@ -212,7 +212,7 @@ def _loaded(target: Path, names: str) -> emulator.Program:
 def _object(path: Path, folder: Path, flags: Sequence[str]) -> Path:
     """Compile a source to an object file in a folder; returns its path, or the path of any other file.
 
-    The path is absolute: GCC takes one that begins with ``-`` or ``@`` for options.
+    The path is absolute, because GCC takes a path that begins with ``-`` or ``@`` for options.
     """
     path = path.absolute()
     if path.suffix not in (".c", ".S"):

@@ -157,7 +157,7 @@ def _jax(model: Any, examples: Sequence[Any]) -> JaxFunction:
 
 
 def trees_of(model: Any, graph: Graph) -> Trees | None:
-    """Return the trees of an ``opened`` function of JAX; None for another model."""
+    """Return the trees of an ``opened`` function of JAX; None for any other model."""
     if not isinstance(model, JaxFunction):
         return None
     names = dict(zip(model.leaves_with_inputs(), (tensor.name for tensor in graph.inputs), strict=True))

@@ -69,7 +69,8 @@ class Program:
 
     @property
     def inputs(self) -> tuple[Buffer, ...]:
-        """The inputs in the order of the model; on several chips whole ones, if it was compiled here."""
+        """The inputs in the order of the model. On several chips they are undivided, if the program was
+        compiled here."""
         found, spread = self.emulated.inputs, self._spread
         return found if spread is None else whole(found, spread.graph.inputs)
 
@@ -122,11 +123,12 @@ class Program:
         converted. On several chips a program from a file takes inputs of the chips: ``chip1.x`` for chip 1,
         ``x`` for every chip.
 
-        ``threads``: of the host, by default its processors, at most eight, or one for a short program;
-        results do not depend on it. ``timed`` records events, from which time is simulated when cycles or
-        statistics are read; without it the run is somewhat faster, and reading them repeats it. Without
-        ``data`` engines compute and move nothing: the same cycles and statistics, no outputs, several times
-        faster; Fault for a program that depends on results of engines.
+        ``threads`` is the number of host threads, by default that of its processors, at most eight, or one
+        for a short program. Results do not depend on it. ``timed`` records events, from which time is
+        simulated when cycles or statistics are read. Without it the run is somewhat faster, and reading them
+        repeats it. Without ``data`` engines compute and move nothing. Cycles and statistics are the same,
+        there are no outputs, and it is several times faster. Fault for a program that depends on results of
+        engines.
 
         InputError for inputs that do not fit, Fault when the program stops.
         """
@@ -151,7 +153,7 @@ class Program:
 
     @cached_property
     def _repeated(self) -> RepeatedRuns:
-        from emulator.session.runs import RepeatedRuns  # here: compiling alone does not need it
+        from emulator.session.runs import RepeatedRuns  # imported here, because compiling does not need it
 
         return RepeatedRuns(self.emulated)
 
@@ -166,8 +168,8 @@ class Program:
     ) -> Proof:
         """Prove in prime fields that the program computes its graph, at the usual ``sizes`` or given ones.
 
-        Of a program with states, so many ``steps`` are proved; or one for each mapping, whose arrays of
-        integers the step has. A program from a file needs ``model`` and the options of ``compile``. Fault
+        For a program with states, this many ``steps`` are proved; or one for each mapping, which has arrays
+        of integers for the step. A program from a file needs ``model`` and the options of ``compile``. Fault
         when the program stops.
         """
         from compiler.tools.verification.prove import prove
@@ -234,22 +236,22 @@ def compile(
 ) -> Program:
     """Compile a model; ``tx8.models.graph_of`` lists the kinds of model and explains ``examples``.
 
-    ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own; ``tiles``: the number of tiles used;
-    ``shapes``: extents of inputs with free dimensions, by name; ``constants``: fixed values of inputs,
+    ``dtype``: fp32, tf32, fp16 or bf16, by default the model's own. ``tiles``: the number of tiles used.
+    ``shapes``: extents of inputs with free dimensions, by name. ``constants``: fixed values of inputs,
     numbers or arrays by name. ``dims``: for free dimensions by name one size, or least, usual and most size,
-    ``{"seq": (1, 128, 512)}``: the program runs all of them (docs/dynamic_shapes.md); or a sum, ``{"total":
-    "past+new"}``. ``bounds``: the most steps of loops that collect results, and the most elements that nodes
-    such as NonZero find, by the names of the nodes. ``state``: inputs that share their memory with outputs,
-    ``{"past": "present"}``, which may grow; ``replaceable``: constants that sessions may replace
-    (docs/sessions.md); ``machine``: a description or the path of one, by default the TX81; ``patterns``,
-    ``search`` and ``residency`` as the options of tx8cc. ``chips``: their number along x and y; ``parallel``:
-    the sharding, ``"dp=2,tp=2"``, by default the best by estimate (docs/parallel.md).
+    as in ``{"seq": (1, 128, 512)}``. The program then runs all sizes in between (docs/dynamic_shapes.md). Or
+    a sum, ``{"total": "past+new"}``. ``bounds``: the most steps of loops that collect results, and the most
+    elements that nodes such as NonZero find, by the names of the nodes. ``state``: inputs that share their
+    memory with outputs, ``{"past": "present"}``, which may grow. ``replaceable``: constants that sessions may
+    replace (docs/sessions.md). ``machine``: a description or the path of one, by default the TX81.
+    ``patterns``, ``search`` and ``residency`` are as the options of tx8cc. ``chips``: their number along x
+    and y; ``parallel``: the sharding, ``"dp=2,tp=2"``, by default the best by estimate (docs/parallel.md).
 
-    With ``dtype="int8"`` nodes compute with bytes and the rest in fp16; with ``"auto"`` the formats are the
+    With ``dtype="int8"`` nodes compute with bytes and the others in fp16. With ``"auto"`` the formats are the
     fastest ones that lose at most ``max_loss``. ``calibrate``: samples of the inputs, arrays by name or a
-    .npz file, which also show what a format of floats cannot hold; ``calibration``: a method or
-    ``compiler.quantise.Settings``; ``max_loss``, a share, ``metric`` and ``formats`` as the options of tx8cc,
-    and ``integers``, ``"exact"`` or ``"near"``, too.
+    .npz file, which also show the values that a format of floats cannot hold. ``calibration``: a method or
+    ``compiler.quantise.Settings``. ``max_loss``, a share, ``metric`` and ``formats``, and ``integers``
+    (``"exact"`` or ``"near"``), are as the options of tx8cc.
 
     GraphError for what cannot be compiled.
     """
@@ -288,7 +290,7 @@ def _sized(
     """Return the graph at its usual sizes, and the ranges of the program; None for a program of one size.
 
     GraphError for a program of bytes, and for ranges that the model cannot have.
-    ``floats``: no samples or formats make nodes compute with bytes; ``states``: the program has some.
+    ``floats``: no samples or formats make nodes compute with bytes; ``states``: the program has states.
     """
     from compiler.graph import GraphError
     from compiler.passes.base import RangedSource
@@ -318,9 +320,9 @@ def compile_entries(
 ) -> Program:
     """Compile several models into one program, whose entries have the names of ``models``.
 
-    Equal constants are stored once. A ``state`` belongs to every model with such an input and output, which
-    share its memory. Models and the other arguments are those of ``compile``. GraphError names the entry that
-    cannot be compiled, or states that differ.
+    Equal constants are stored once. A ``state`` belongs to every model with such an input and output, and all
+    of them share its memory. Models and the other arguments are those of ``compile``. GraphError names the
+    entry that cannot be compiled, or states that differ.
     """
     from compiler.driver import compile_entries
 
@@ -378,7 +380,7 @@ def load(path: str | Path, *, machine: Machine | str | Path | None = None) -> Pr
 
 
 def _from_file(image: Image, machine: Machine, path: Path) -> Program:
-    """Make the program of a file; its runs do not replace that file."""
+    """Make the program of a file; its runs never overwrite that file."""
     found = Program(image, machine, path.stem)
     found.emulated.file = path
     return found

@@ -36,7 +36,7 @@ class Puzzle:
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The way of the data, for the picture."""
+        """The path of the data, for the picture."""
         line = next(line for line in self.text.split("\n") if line.startswith("    "))
         return tuple(stage.strip() for stage in line.split(" | "))
 
@@ -109,7 +109,7 @@ def _list() -> int:
 
 
 def _show(found: Puzzle, folder: Path) -> int:
-    """Print the task; copy the template unless the file exists, which may hold the reader's work."""
+    """Print the task; copy the template unless the file exists, because it may contain the reader's work."""
     from tx8.views.flow import flow_picture
 
     print_out(found.text)

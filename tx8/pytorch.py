@@ -63,7 +63,8 @@ def backend(
 def save(program: ExportedProgram, path: str | Path) -> None:
     """Write a program as ``torch.export.save`` does, with the names that its dimensions have in ``Dim``.
 
-    PyTorch itself keeps none in a file: without them a dimension has the name of its symbol, such as ``s17``.
+    PyTorch itself stores none in a file. Without them a dimension has the name of its symbol, such as
+    ``s17``.
     """
     from compiler.frontend.torch import NAMES_FILE, import_torch, names_of
 

@@ -60,8 +60,8 @@ class Run:
     """A finished run: ``run["name"]`` and ``run[0]`` are outputs, ``np.asarray(run)`` the only one.
 
     The run gathers cycles and statistics unless ``timed=False``. ``report``, ``trace`` and ``hazards`` are
-    not gathered during the run. Asking for one repeats the run with the same inputs and an observer: runs are
-    deterministic, so the repetition shows what happened.
+    not gathered during the run. Reading one of them repeats the run with the same inputs and an observer.
+    Runs are deterministic, so the repetition shows what happened.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Run:
     def verdicts(self) -> dict[str, Judgement]:
         """Compare each output with the model's result in binary64 (docs/quantisation.md#from-python).
 
-        Tx8Error for a program that was made of no model here, and for one that runs a range of sizes.
+        Tx8Error for a program that was not made from a model here, and for one that runs a range of sizes.
         """
         made = self.origin.compiled
         if made is None or (made.image.shapes is not None and made.image.shapes.dimensions):
@@ -148,7 +148,7 @@ class Run:
 
     @cached_property
     def hazards(self) -> tuple[Hazard, ...]:
-        """Return the sanitizer's findings, such as accesses that nothing orders (docs/strict.md)."""
+        """Return the sanitizer's findings, such as unordered accesses (docs/strict.md)."""
         system = self.execute(strict=True, data=True)
         assert system.sanitizer is not None
         return tuple(system.sanitizer.hazards())

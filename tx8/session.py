@@ -25,10 +25,10 @@ class Session:
     """A program with its own memories, in which every step reads the states that the last step wrote.
 
     ``state``: the first values of the states, by the names of their inputs; states that are not named are
-    zeros. ``threads``: of the host. ``timed``: simulate time, then ``cycles`` is the time of the last step.
-    ``max_instructions``: of a tile in a step. A program of several networks has a step for each of its
-    entries, which ``entry`` names, by default the first; states of the same name are one. Several sessions of
-    one program share the pages of its constants. docs/sessions.md is the tour.
+    zeros. ``threads``: of the host. ``timed``: simulate time, so that ``cycles`` is the time of the last
+    step. ``max_instructions``: of a tile in a step. A program of several networks has a step for each of its
+    entries, which ``entry`` names, by default the first. States of the same name are one state. Several
+    sessions of one program share the pages of its constants. docs/sessions.md is the tour.
 
     On several chips a session takes and returns whole inputs, outputs and states, and splits them among the
     chips. A program loaded from a file has only the shards, with names such as ``chip1.x``.
@@ -73,7 +73,8 @@ class Session:
     ) -> None:
         """Let every step read these NumPy arrays as inputs and write these as outputs, by name.
 
-        They need the exact shape and type, because they are not copied: each step reads their contents anew.
+        They need the exact shape and type, because they are not copied; each step reads their present
+        contents.
         """
         self._steps.bind({**(arrays or {}), **named}, entry)
 
@@ -81,13 +82,13 @@ class Session:
         """Run one step and return the outputs that are not states, by name; bound outputs are filled.
 
         Inputs that are not bound are given by position, by name, or as one mapping; they are converted as by
-        ``Program.run``. InputError for what does not fit, Fault when the program stops; the states are then
-        as they were before the step.
+        ``Program.run``. InputError for values that do not fit, Fault if the program stops. The states are
+        then the same as before the step.
         """
         return self._steps.run(self._given(inputs, named, entry), entry)
 
     def submit(self, *inputs: Any, entry: str | None = None, **named: Any) -> Future[dict[str, Array]]:
-        """Queue a step after those submitted before; the future has what ``run`` returns."""
+        """Queue a step after the steps submitted earlier; the future has the result of ``run``."""
         return self._steps.submit(self._given(inputs, named, entry), entry)
 
     def set_state(self, arrays: Mapping[str, Any] | None = None, **named: Any) -> None:

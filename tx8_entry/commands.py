@@ -9,7 +9,8 @@ from .surroundings import refusal
 
 
 def _start(command: str, module: str, function: str) -> int:
-    """Run the command if tx8 can run here; otherwise print one line that says why not, exit status 1."""
+    """Run the command if tx8 can run here; otherwise print one line with the reason, and return exit status
+    1."""
     reason = refusal()
     if reason is not None:
         print(f"{command}: {reason}", file=sys.stderr)
@@ -29,7 +30,7 @@ def tx8dis() -> int:
 
 
 def tx8emu() -> int:
-    """The emulator; or the judge of kernels, or proofs, which know other packages too."""
+    """The emulator, or the judge of kernels, or proofs, which need other packages too."""
     if sys.argv[1:2] == ["judge"]:
         return _start("tx8emu", "tx8.judge.command", "main")
     if any(word.partition("=")[0] == "--prove" for word in sys.argv[1:]):

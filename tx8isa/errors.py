@@ -12,4 +12,4 @@ class Tx8Error(Exception):
 
 
 class BudgetError(Tx8Error):
-    """A source would grow beyond its ``Budget``; the caller adds to the text what grows."""
+    """A source would grow beyond its ``Budget``; the caller's text names what grows."""

@@ -1,4 +1,4 @@
-"""Conditionals, the bodies of other directives of several lines, and .include."""
+"""Conditionals, bodies of other directives of several lines, and .include."""
 
 from __future__ import annotations
 
@@ -139,8 +139,8 @@ def _holds(call: Call) -> bool:
 
 
 def _branch(call: Call, taken: bool, index: int) -> int:
-    """Index of the line after which assembly continues: the condition's own when it holds, else that of the
-    alternative that does, or of the .endif."""
+    """Return the index of the line after which assembly continues: that of the condition if it holds, else
+    that of the alternative that holds, or of the .endif."""
     source = call.source
     while not taken:
         index = _skip(call, index)
@@ -160,7 +160,7 @@ def _branch(call: Call, taken: bool, index: int) -> int:
 
 @block(".else", ".elseif")
 def _else(call: Call) -> int:
-    """Skip the rest of a conditional, because the part before was assembled."""
+    """Skip the rest of a conditional, because an earlier part was assembled."""
     if not call.source.conditions:
         raise Fault(f"{call.name} without .if")
     if call.source.conditions[-1][1]:

@@ -152,7 +152,7 @@ def _buffer(call: Call) -> None:
 
 @handler(".entry_point")
 def _entry_point(call: Call) -> None:
-    """``.entry_point "NAME", ADDRESS``: one of several networks; the buffers after it are its own."""
+    """``.entry_point "NAME", ADDRESS``: one of several networks, to which the buffers after it belong."""
     fields = call.fields()
     if len(fields) != 2:
         raise Fault(f'.entry_point takes "NAME", ADDRESS, found {len(fields)} arguments')

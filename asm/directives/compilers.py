@@ -97,7 +97,7 @@ def _attribute(call: Call) -> None:
 
 
 def _nothing(call: Call) -> None:
-    """Ignores a directive for linkers, debuggers and unwinders: the image needs none of them."""
+    """Ignore a directive for linkers, debuggers and unwinders, which the image does not need."""
 
 
 _IGNORED = """

@@ -1,4 +1,4 @@
-"""Directives that make or place data."""
+"""Directives that define or place data."""
 
 from __future__ import annotations
 

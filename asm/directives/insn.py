@@ -55,7 +55,7 @@ _OPERAND = re.compile(r"[^\s()]+(?:\([^)]*\))?")
 
 
 class _OpcodeSlot(FieldSlot):
-    """A major opcode, by name or number; for instructions of four bytes its two lowest bits are 1."""
+    """A major opcode, by name or number; in instructions of four bytes its two lowest bits are 1."""
 
     def bits(self, value: int) -> int:
         if self.field.maximum == 0x7F and value & 3 != 3:

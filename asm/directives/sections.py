@@ -90,7 +90,7 @@ def _open(call: Call, name: str, rest: list[str]) -> None:
 
 
 def _access(text: str) -> str:
-    """Map section flags to access rights; the loader skips a section without any."""
+    """Map section flags to access rights; the loader skips a section without access rights."""
     letters = text.strip('"')
     if text[:1] != '"' or not set(letters) <= set(_LETTERS) or {"w", "x"} <= set(letters):
         allowed = f'"a", "aw", "ax", and for linkers {" ".join(_LETTERS[3:])}'

@@ -1,6 +1,6 @@
 """The program image: an ELF64 RISC-V executable with a JSON note; docs/image.md describes it.
 
-``read_image`` and ``write_image`` are here. The emulator uses this folder and nothing else of the assembler.
+``read_image`` and ``write_image`` are here. The emulator imports only this folder of the assembler.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """DWARF 5 of an image, so that debuggers and GNU objdump show the lines of its program.
 
 Everything is derived from the image's tables: a compile unit for each code segment that has lines, with a
-function for each function symbol. Names of files stay as the assembler was given them, and the directory
-of compilation is empty, so that the bytes do not depend on where a program was assembled. A debugger finds
-the files from the directory where the assembler was started, or with its own search path.
+function for each function symbol. Names of files stay as the assembler received them, and the directory of
+compilation is empty. So the bytes do not depend on where a program was assembled. A debugger finds the files
+from the directory where the assembler was started, or with its own search path.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _functions(image: Image, segment: Segment) -> Iterator[tuple[str, bool, int,
     """(name, whether global, address, bytes) of the functions of a segment, in the order of their addresses.
 
     As in GNU as, these are the symbols of type function; a debugger takes other labels from the symbol table.
-    Without a size, or with one that is too large, a function ends where the next one begins.
+    A function without a size, or with one that is too large, ends where the next one begins.
     """
     end = segment.address + len(segment.data)
     found = {

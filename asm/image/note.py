@@ -126,7 +126,7 @@ class LiveNote(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 
 class Note(_Record, frozen=True):
-    """The whole descriptor. The tables stay bytes until they are asked for."""
+    """The whole descriptor. The tables remain bytes until they are needed."""
 
     version: int
     machine: str | dict[str, Any]

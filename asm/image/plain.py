@@ -16,12 +16,13 @@ from .types import Image, ImageError, LazyMapping, Segment, Symbol
 _SYMBOL = struct.Struct("<IBBHQQ")
 _KINDS = {0: "notype", 1: "object", 2: "func"}
 _THREAD_LOCAL = 0x400
-"""SHF_TLS: such a section without bytes has an address but occupies nothing in its segment."""
+"""SHF_TLS; such a section without bytes has an address but occupies nothing in its segment."""
 _UNDEFINED, _RESERVED_SECTIONS = 0, 0xFF00
 
 
 def plain_image(file: elf.ElfFile) -> Image:
-    """Return the image of an executable without our note; ImageError says why the machine cannot run it."""
+    """Return the image of an executable without our note; ImageError, with the reason, if the machine cannot
+    run it."""
     image = Image(
         file.entry,
         _segments(file),
@@ -67,7 +68,7 @@ def _section_at(file: elf.ElfFile, address: int) -> str:
 
 
 def _symbols(file: elf.ElfFile) -> dict[str, Symbol]:
-    """Return the named symbols. Of equal names the global symbol wins, then the first local one."""
+    """Return the named symbols. Of equal names the global symbol is used, otherwise the first local one."""
     tables = [header for header in file.headers if header[1] == elf.SYMTAB]
     if not tables:
         return {}

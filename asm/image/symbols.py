@@ -1,8 +1,8 @@
 """The symbol table of an image, with the mapping symbols that keep GNU objdump in step.
 
 A symbol is three 64-bit words (name, info and section; value; size). Whole tables are built and read as
-columns of one array, because a program may have a hundred thousand engine instructions, and each of them
-is data to a RISC-V disassembler (``$d``) followed by code (``$x``).
+columns of one array. A program may have a hundred thousand engine instructions, and a RISC-V disassembler
+treats each of them as data (``$d``) followed by code (``$x``).
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ def _little(table: array[int]) -> array[int]:
 
 
 def _ranges_by_segment(image: Image) -> list[tuple[int, int, int]]:
-    """(first range, end range, segment index) of every code segment; ImageError for a range elsewhere."""
+    """Return (first range, end range, segment index) of every code segment; ImageError for a range outside of
+    them."""
     flat = list(chain.from_iterable(image.data_ranges))
     if any(later < earlier for earlier, later in pairwise(flat)):
         raise ImageError("the data ranges do not ascend")
@@ -184,7 +185,7 @@ class SymbolReader:
             raise ImageError(f"{self.name}: corrupted image: a symbol name is not UTF-8") from None
 
     def named(self) -> dict[str, Symbol]:
-        """The symbols that a person named; section and file symbols and the mapping symbols are left out."""
+        """The symbols that a person named, without section, file and mapping symbols."""
         found: dict[str, Symbol] = {}
         heads, values, sizes = self.columns()
         names = {offset: self.text(offset) for offset in {head & 0xFFFFFFFF for head in heads}}
@@ -202,7 +203,7 @@ class SymbolReader:
     def data_ranges(self) -> list[tuple[int, int]]:
         """[start, end) from each ``$d`` to the next mapping symbol, or to the end of its section.
 
-        ImageError for one that is not in the code of its section.
+        ImageError for a mapping symbol outside of its section's code.
         """
         heads, values, _ = self.columns()
         names = {offset: self.text(offset) for offset in {head & 0xFFFFFFFF for head in heads}}

@@ -112,12 +112,12 @@ SUM = " + "
 class Shapes:
     """The declarations of a program that runs a range of sizes.
 
-    ``address`` is that of the shape block in DDR, words of 8 bytes: first the sizes of the ``dimensions``,
-    then words that the program writes. ``extents`` has the extents of inputs and outputs, by kind and name:
-    for each axis a number, the name of a dimension, a sum such as ``past + new``, or ``@2``, the third word
-    of the block. The shape of such a buffer is the largest one; the elements of a smaller array are compact
-    from its beginning on. ``room`` names an axis of the other buffers: they reserve the largest extent along
-    it, and elements keep their places of the largest array.
+    ``address`` is the address of the shape block in DDR, words of 8 bytes: first the sizes of the
+    ``dimensions``, then words that the program writes. ``extents`` has the extents of inputs and outputs, by
+    kind and name. For each axis it is a number, the name of a dimension, a sum such as ``past + new``, or
+    ``@2``, the third word of the block. The shape of such a buffer is the largest one. The elements of a
+    smaller array are compact from its beginning on. ``room`` names an axis of other buffers, along which they
+    reserve the largest extent; elements have the same places as in the largest array.
     """
 
     address: int
@@ -158,18 +158,17 @@ class Symbol(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Image:
-    """A program and everything a loader, a debugger or a report needs to know about it.
+    """A program with everything that a loader, a debugger or a report needs.
 
-    ``entry`` is where every tile starts, except those of ``tile_entries`` (tile -> address; those of several
-    chips are numbered through).
-    ``entry_points`` are the networks of an image that has several, the first of which starts at ``entry``;
-    ``buffers`` are then those of all of them (``asm.image.entry_points``).
-    ``data_ranges`` are the [start, end) of code segments that no RISC-V disassembler should read as
-    instructions: engine instructions and constants; ascending. ``lines`` maps the address of an
-    instruction to (file, line), ``nodes`` to the name of the graph node it was made for. ``live`` says what
-    the scratchpad holds, by ``begin``. ``compressed`` says that instructions stand on any multiple of 2
-    bytes, not of 4. ``shapes``: the dynamic sizes. In an image that was read, symbols,
-    data_ranges, lines, nodes and live are decoded when they are first asked for.
+    ``entry`` is where every tile starts, except those of ``tile_entries`` (tile -> address; tiles of several
+    chips are numbered consecutively). ``entry_points`` are the networks of an image that has several; the
+    first one starts at ``entry``. ``buffers`` then has the buffers of all networks
+    (``asm.image.entry_points``). ``data_ranges`` are the [start, end) of code segments that no RISC-V
+    disassembler should read as instructions: engine instructions and constants; ascending. ``lines`` maps the
+    address of an instruction to (file, line), ``nodes`` to the name of the graph node it was made for.
+    ``live`` is the contents of the scratchpad, sorted by ``begin``. ``compressed`` says that instructions
+    begin at any multiple of 2 bytes, not of 4. ``shapes``: the dynamic sizes. In an image that was read,
+    symbols, data_ranges, lines, nodes and live are decoded when they are first asked for.
     """
 
     entry: int
@@ -194,7 +193,7 @@ class Image:
 
 
 class LazyMapping(Mapping[_K, _V]):
-    """A mapping that is made on first use; ImageError then, when its bytes make no sense."""
+    """A mapping that is made on first use; ImageError at that time if its bytes are invalid."""
 
     def __init__(self, load: Callable[[], dict[_K, _V]]) -> None:
         self._load = load

@@ -1,4 +1,4 @@
-"""Instruction sequences that make a constant, the ones GNU as chooses."""
+"""Instruction sequences that make a constant, as GNU as chooses them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def low12(value: int) -> int:
 
 @lru_cache(maxsize=65536)
 def load_constant(value: int) -> Sequence:
-    """The shortest sequence GNU as makes for ``li``: lui, addi, addiw, and pairs of slli and addi."""
+    """The shortest sequence that GNU as makes for ``li``: lui, addi, addiw, and pairs of slli and addi."""
     size = base = register = 0
     for mnemonic, immediate in _steps(signed64(value)):
         record = scalar_by_mnemonic()[mnemonic]
@@ -41,7 +41,7 @@ def load_constant(value: int) -> Sequence:
 
 
 def _steps(value: int, short: str = "addi") -> list[tuple[str, int]]:
-    """Mnemonics and immediates; ``short`` alone makes a constant of 12 bits."""
+    """Mnemonics and immediates; ``short`` is enough for a constant of 12 bits."""
     low = low12(value)
     upper = value - low
     if not -(1 << 31) <= value < 1 << 31:

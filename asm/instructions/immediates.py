@@ -16,13 +16,13 @@ WITH_NUMBER = {
     "sltu": "sltiu",
     **{name: f"{name}i" for name in ("csrw", "csrs", "csrc", "csrrw", "csrrs", "csrrc")},
 }
-"""The instruction that stands for one whose last operand is a number."""
+"""The instruction that replaces one whose last operand is a number."""
 
 
 def with_number(
     mnemonic: str, terms: Sequence[Term], make: Callable[[str, Sequence[Term]], Template]
 ) -> Template | None:
-    """The template of an instruction that may have a number last; None for the others."""
+    """The template of an instruction whose last operand may be a number; None for other instructions."""
     if mnemonic not in WITH_NUMBER or not terms or not isinstance(terms[-1], Node):
         return None
     if isinstance(terms[-1], Function) and terms[-1].name == "tprel_add":
@@ -33,7 +33,7 @@ def with_number(
 
 
 class EitherTemplate(Template):
-    """The template for a register, and for a number: the text of one atom decides."""
+    """Templates for a register and for a number; the text of one atom decides between them."""
 
     def __init__(self, register: Template, number: Template, last: Atom) -> None:
         self.register, self.number, self.last = register, number, last

@@ -1,4 +1,5 @@
-"""Forms of instructions in other lengths, as GNU as chooses them: compressed ones, branches around a jump."""
+"""Finds forms of instructions with other lengths, as GNU as chooses them: compressed ones, and branches
+around a jump."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ class ShortenedStatement(NamedTuple):
 
 @lru_cache(maxsize=65536)
 def shortened(code: bytes, allowed: frozenset[str] | None) -> ShortenedStatement:
-    """Scalar instructions, with the compressed form in place of each that has one.
+    """Scalar instructions, with the compressed form of each that has one.
 
     ``allowed``: the compressed instructions that may be chosen, None for all.
     """
@@ -50,8 +51,8 @@ def _short_of(piece: bytes, allowed: frozenset[str] | None) -> bytes:
 class JumpForms(NamedTuple):
     """A jump or branch to a label in all its lengths.
 
-    ``templates``: for the distances that each field of ``reach`` holds, for longer ones, and for a target in
-    another section. ``target`` is the expression of the label.
+    ``templates`` are for the distances that each field of ``reach`` holds, for longer ones, and for a target
+    in another section. ``target`` is the expression of the label.
     """
 
     templates: tuple[Template, ...]
@@ -59,7 +60,7 @@ class JumpForms(NamedTuple):
     target: Node
 
     def form(self, target: Address | None, here: Address) -> int:
-        """The number of the form for a target; None: it is in no section, or may be another one."""
+        """The number of the form for a target; None if it is in no section, or may be replaced."""
         if target is None or target.section != here.section:
             return len(self.templates) - 1
         distance = target.offset - here.offset
@@ -74,8 +75,8 @@ def jump_forms(
 ) -> JumpForms | None:
     """The forms of a statement; None when it is not a jump or branch to a label, or has one length only.
 
-    ``compressed``: two bytes are allowed. ``reverse``: a branch may become the opposite one around a jump.
-    UnknownValue when an operand other than the label is decided by later text.
+    ``compressed``: two bytes are allowed. ``reverse``: a branch may become the opposite branch around a jump.
+    UnknownValue if later text decides an operand other than the label.
     """
     if template.label is None or len(template.steps) != 1 or template.allowed is not ANY:
         return None
@@ -108,7 +109,7 @@ def _compressed(template: Template, atoms: Sequence[str], place: Place) -> int |
             try:
                 word |= slot.resolve(atoms, place)
             except Fault:
-                return None  # told where the statement itself is resolved
+                return None  # reported where the statement itself is resolved
     if template.size != SCALAR_BYTES:
         return word
     decoded = rv.decode(word)
@@ -148,7 +149,8 @@ def _around(branch: int, size: int, slots: Sequence[Slot], node: Node) -> Templa
 
 
 def jump_target(node: Node, atoms: Sequence[str], place: Place) -> Address | None:
-    """The target of a jump; None when it is in no section, or weak, so that a linker may choose another one.
+    """The target of a jump; None if it is in no section, or weak, because a linker may then choose another
+    one.
 
     UnknownValue when later text decides.
     """

@@ -88,7 +88,8 @@ class _FieldSlot(Slot):
 
 _DECIMAL = re.compile(r"[1-9][0-9]{0,9}")
 _TINY = 1e-3
-"""A float below it that is written as bits in decimal is hardly meant. Programs may write other bits so."""
+"""Floats below it that are written as bits in decimal are probably mistakes; above it, such bits are
+accepted."""
 
 
 class _LaneSlot(Slot):
@@ -143,7 +144,8 @@ def _layout(instruction: Instruction) -> _Layout:
 class _Source:
     """The place of an argument of a rule or an extent in a statement.
 
-    ``stored``: the argument is the storage bits of the format there. ``fixed``: the value of a constant.
+    ``stored``: the argument is the storage bits of the format in this operand. ``fixed``: the value of a
+    constant.
     """
 
     shift: int
@@ -187,7 +189,7 @@ class _Answers(dict[int, Answer]):
 
 
 class _Checks:
-    """The rules and extents of a record; the emulator checks the ones that depend on a register.
+    """Rules and extents of a record; the emulator checks those that depend on a register.
 
     All lines of a shape share them, with the results that earlier lines needed.
     """
@@ -218,7 +220,7 @@ class _Checks:
     def _limit(self, index: int, extent: Extent, *arguments: int) -> Limits:
         """The highest address of one operand and its alignment; none when it touches nothing.
 
-        How much DDR there is decides the run.
+        The amount of DDR depends on the run.
         """
         length = extent.length(*arguments)
         if not length:

@@ -26,7 +26,8 @@ class PairSlot(Slot):
     """The distance to a symbol, split over an auipc and the instruction after it.
 
     ``base``: the bits of the second instruction's base register if it jumps. As with GNU ld, a jump to a
-    missing weak symbol goes to 0 without that register, and an address beyond auipc is 0 by lui.
+    missing weak symbol goes to 0 without that register, and an address beyond the reach of auipc is 0, made
+    by lui.
     """
 
     needs_place = True
@@ -77,7 +78,7 @@ class AbsoluteSlot(Slot):
 
 
 def absolute_pattern() -> tuple[int, int]:
-    """(fixed bits, one in every register field) of the four instructions."""
+    """(fixed bits, a one in every register field) of the four instructions."""
     records = scalar_by_mnemonic()
     shift = records["slli"].match | records["slli"].field("shamt").insert(12)
     words = (records["lui"].match, records["addiw"].match, shift, records["addi"].match)

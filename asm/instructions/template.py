@@ -52,7 +52,7 @@ class Slot(ABC):
     needs_place = False
     """True when the bits depend on the address of the statement."""
     decisive = True
-    """True when the checks of the statement depend on the value; an address only has a limit."""
+    """True if the checks of the statement depend on the value; addresses only have a limit."""
     jumps = False
     """True when the operand is the label of a jump."""
     wary = False
@@ -71,7 +71,7 @@ class Slot(ABC):
         return None
 
     def doubt(self, text: str, negative: bool) -> Fault | None:
-        """Why a word that is allowed is probably not meant; None for most."""
+        """The reason why an allowed word is probably a mistake; None for most words."""
         return None
 
     @abstractmethod
@@ -79,7 +79,7 @@ class Slot(ABC):
         """Bits of a number; Fault when it is not allowed."""
 
     def plain(self, text: str, negative: bool) -> int:
-        """Bits of a single atom, from its text alone; SymbolicLine for a symbol, and in case of doubt."""
+        """Bits of a single atom, from its text alone; SymbolicLine for a symbol, and if in doubt."""
         if self.wary and self.doubt(text, negative) is not None:
             raise SymbolicLine
         found = self.special(text, negative)
@@ -112,7 +112,8 @@ class Slot(ABC):
 
 
 def single_atom(node: Node) -> tuple[int | None, bool]:
-    """(index, negative) of an expression that is one atom, perhaps with a minus; (None, False) otherwise."""
+    """Return (index, negative) of an expression that is one atom, perhaps with a minus; otherwise (None,
+    False)."""
     negative = False
     if isinstance(node, Unary) and node.op == "-":
         node, negative = node.operand, True
@@ -186,10 +187,10 @@ class Template:
         return self
 
     def resolve(self, atoms: Sequence[str], place: Place) -> bytes:
-        """Bytes of the statement; Fault when something is wrong, UnknownValue when it is not known yet."""
+        """Bytes of the statement; Fault if something is wrong, UnknownValue if a value is not known yet."""
         word = self.base
         for slot in self.slots:
-            word ^= slot.resolve(atoms, place)  # a slot may turn bits of the base
+            word ^= slot.resolve(atoms, place)  # a slot may complement bits of the base
         if self.check is not None:
             verify(word, self.check.limits(word))
         return word.to_bytes(self.size, "little")

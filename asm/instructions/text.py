@@ -53,7 +53,7 @@ def _field(name: str, kind: str, value: int) -> str:
 
 
 def wide_text(decoded: DecodedInstruction) -> str | None:
-    """An engine instruction; None when it holds bits that no text can ask for."""
+    """An engine instruction; None if it has bits that no text can produce."""
     instruction, fmt = decoded.instruction, decoded.format
     parts = []
     for index, operand in enumerate(instruction.operands):

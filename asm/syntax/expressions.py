@@ -23,7 +23,7 @@ Value = int | Address
 
 
 class UnknownValue(Exception):
-    """A value that later text or the final layout decides; ``what`` says which."""
+    """A value that later text or the final layout decides; ``what`` names the reason."""
 
     def __init__(self, what: str, at: int | None = None) -> None:
         super().__init__(what)
@@ -230,7 +230,7 @@ _RELATIVE = ("-", *RELATIONS)
 
 
 Told = Callable[[Binary, Value, Value], None]
-"""Is told the values of the operands of an operator."""
+"""Receives the values of the operands of an operator."""
 
 
 def evaluate(node: Node, atoms: Sequence[str], scope: Scope, told: Told | None = None) -> Value:

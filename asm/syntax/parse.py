@@ -96,10 +96,10 @@ _TERM = re.compile(r"\s*(-?)\s*([\w.$]+)\s*")
 def parse_operands(text: str, start: int = 0, slow: Callable[[int], None] | None = None) -> Operands:
     """Parse ``text`` from ``start``; positions count from the beginning of ``text``.
 
-    ``slow`` is told how many characters need the grammar, which takes some microseconds for each.
+    ``slow`` receives the number of characters that need the grammar, which takes some microseconds for each.
 
-    Strings, and sums of atoms, alone, as offsets of a base and in brackets, are parsed here: most programs
-    hold nothing else, and need not wait for the import of Lark.
+    Strings, sums of atoms, offsets of a base and operands in brackets are parsed here. Most programs contain
+    nothing else, and do not wait for the import of Lark.
     """
     plain = _Plain(text, start).operands()
     if plain is not None:
@@ -152,7 +152,8 @@ class _Plain:
         return None if term is None else Operand(name, term, match.start(1) if name else begin)
 
     def _string(self) -> String | None:
-        """Parses a quoted string; words that look like atoms count as atoms, as everywhere in the text."""
+        """Parse a quoted string; words in it that look like atoms count as atoms, as everywhere in the
+        text."""
         start, match = self.at, _STRING.match(self.text, self.at)
         if match is None:
             return None
@@ -183,7 +184,7 @@ class _Plain:
         return Lanes(tuple(parts), start) if self._skip("]") else None
 
     def _sum(self) -> Node | None:
-        """Atoms, each perhaps with a minus, between them plus or minus signs."""
+        """Parse atoms, each perhaps with a minus, with plus or minus signs between them."""
         node = self._term()
         while node is not None and self.text.startswith(("+", "-"), self.at):
             at = self.at

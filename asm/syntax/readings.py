@@ -67,7 +67,7 @@ class _Reading:
         self._kinds: dict[int, str] = {}
 
     def doubts(self, node: Node, truth: bool) -> Iterator[Fault]:
-        """Warnings for a part of the expression; ``truth``: only whether it is 0 matters."""
+        """Yield warnings for a part of the expression; ``truth``: it only matters if its value is 0."""
         if isinstance(node, Paren):
             yield from self.doubts(node.inner, truth)
         elif isinstance(node, Function):
@@ -96,7 +96,7 @@ class _Reading:
     def _kind(self, node: Node) -> str:
         """``comparison``: 0 or -1 here, 0 or 1 in C. ``flag``: 0 or 1 in both. ``truth``: a mixture of both.
 
-        All of them are 0 in one reading where they are 0 in the other; anything else is a ``number``.
+        If one of them is 0 in one reading, it is 0 in the other too; any other value is a ``number``.
         """
         if id(node) not in self._kinds:  # each part is asked for by all around it
             self._kinds[id(node)] = self._kind_of(node)

@@ -35,7 +35,8 @@ _WIDEST = 1000
 
 
 def divided(source: Source) -> Source:
-    """The source with a line for each statement where ``;`` puts a block, as .if to .endif, on one line."""
+    """Return the source with one line for each statement, where ``;`` puts a block such as .if to .endif on
+    one line."""
     if not any(";" in line and _BLOCK_WORD.search(line) for line in source.lines):
         return source
     lines, numbers = list[str](), list[int]()
@@ -104,8 +105,8 @@ class Source:
     """A file, or the lines that a macro or a repetition makes.
 
     ``first``: line number of ``lines[0]``; ``numbers``: those of all lines, where they do not follow from it.
-    ``file`` and ``line`` (-1: its own) go to the line table; without
-    a file there is no row. ``notes`` name the expansions and files that led here.
+    ``file`` and ``line`` (-1: its own) are written to the line table; without a file there is no row.
+    ``notes`` name the expansions and files that led here.
     """
 
     name: str
@@ -145,7 +146,7 @@ class Source:
     def diagnostic(self, index: int, fault: Fault, start: int, helped: bool = True) -> Diagnostic:
         """The fault as a report; ``start`` is the column offset when the fault has none.
 
-        ``helped``: with what to try, also where finding it takes long.
+        ``helped``: with advice, even if finding it takes long.
         """
         line = self.lines[index] if index < len(self.lines) else ""
         at = start if fault.at is None else fault.at
@@ -159,7 +160,7 @@ class Source:
 def checksum(data: Bytes) -> str:
     """The checksum of a file as the directive ``.checksum`` has it: its CRC-32, 8 hexadecimal digits.
 
-    It is against accidents, as that of an image, and constants may have gigabytes.
+    It guards against accidents, like that of an image; constants may have gigabytes.
     """
     return f"{crc32(data):08x}"
 
@@ -180,7 +181,7 @@ class IncludedFiles:
         return list(self._read)
 
     def find(self, name: str, beside: Path) -> tuple[Path, Bytes]:
-        """Path and bytes of a file that a file in the folder ``beside`` names; Fault when there is none."""
+        """Path and bytes of a file that a file in the folder ``beside`` names; Fault if it does not exist."""
         if name in self._given:
             return Path(name), self._given[name]
         folders = [beside, *self._folders]

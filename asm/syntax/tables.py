@@ -1,4 +1,4 @@
-"""The parser of ``grammar.lark``: its tables are data beside the grammar.
+"""The parser of ``grammar.lark``, whose tables are in a data file next to the grammar.
 
 To compute them takes longer than to assemble most programs.
 
@@ -83,7 +83,7 @@ def _moved(actions: list[tuple[int, Any]], place: dict[int, int]) -> dict[int, A
 
 
 def _origin() -> list[str]:
-    """The release of Lark and a digest of the grammar: tables of another origin are computed again."""
+    """The release of Lark and a digest of the grammar; tables with another origin are computed again."""
     return [f"lark {lark.__version__}", hashlib.sha256(_GRAMMAR.read_bytes()).hexdigest()]
 
 

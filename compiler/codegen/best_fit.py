@@ -1,4 +1,4 @@
-"""Gaps between taken bytes: the smallest, for best-fit allocation, and the first."""
+"""Finds gaps between taken bytes: the smallest one (best fit) and the first one."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 
 
 def best_gap(taken: Iterable[tuple[int, int]], size: int, capacity: float = math.inf) -> int | None:
-    """The first address of the smallest gap that holds ``size`` bytes, the lowest of equal ones; or None.
+    """Return the address of the smallest gap that holds ``size`` bytes, the lowest of equal gaps; or None.
 
-    Gaps are between the ranges ``taken``, (first address, address after the last), which may overlap one
-    another, and from the last of them to ``capacity``.
+    Gaps are between the ranges ``taken`` and after the last of them, up to ``capacity``. A range is its first
+    address and the address after its end; ranges may overlap.
     """
     return min(_gaps(taken, size, capacity), key=lambda gap: gap[1], default=(None, 0))[0]
 

@@ -1,8 +1,8 @@
 """Integer expressions over values that the kernel core has in registers when the program runs.
 
-An expression knows the range of its value, and is simplified accordingly: constants are folded, a minimum
-becomes one side if that is never larger, an index below its divisor has the quotient 0. The remaining
-expression is compiled to RISC-V by ``codegen.registers``, with the results of Python's integers.
+An expression knows the range of its value, which simplifies it. Constants are folded, a minimum becomes one
+side if that is never larger, and an index below its divisor has the quotient 0. The remaining expression is
+compiled to RISC-V by ``codegen.registers``, with the results of Python's integers.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Address(Expr):
 class Slot(Expr):
     """The distance from the first copy of a buffer to the one that an iteration of a loop uses.
 
-    ``parity`` is 0 and -1 in turns; the distance is 0 if the buffer has one copy.
+    ``parity`` alternates between 0 and -1; the distance is 0 if the buffer has one copy.
     """
 
     buffer: SpmBuffer
@@ -166,7 +166,7 @@ class Key(NamedTuple):
 
 
 def key_of(value: Value) -> Key:
-    """The key of an expression. A size stays constant, and its domain keeps it alive."""
+    """The key of an expression. A size never changes, and its domain keeps a reference to it."""
     if isinstance(value, Operation):
         left, right = key_of(value.left), key_of(value.right)
         return Key((value.op, left, right), left.variables | right.variables)
@@ -195,7 +195,7 @@ def highest(value: Value) -> int:
 
 
 def constant(value: Value) -> int:
-    """The value of an expression that is known; ValueError otherwise."""
+    """Return the value of an expression that is known when compiling; ValueError for any other."""
     if not isinstance(value, int):
         raise ValueError("a value that is known when compiling is needed here")
     return value

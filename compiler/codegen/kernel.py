@@ -56,7 +56,7 @@ class Kernel(CodeWriter):
     def lazy_constant(
         self, name: str, fmt: Format, size: int, make: Callable[[], Array], origin: Origin | None = None
     ) -> Address:
-        """The address of ``size`` elements; ``make`` computes them once an origin."""
+        """The DDR address of ``size`` constant elements, which ``make`` computes once for each origin."""
         symbol = self.unique(name)
         self.constants.append(Constant(symbol, fmt, size, make, origin))
         return Address(symbol)
@@ -68,7 +68,7 @@ class Kernel(CodeWriter):
         return Address(symbol)
 
     def loop(self, count: Value, start: Value = 0, step: int = 1) -> AbstractContextManager[Value]:
-        """Run the body for each value from ``start`` to before ``count``; a single value needs no loop."""
+        """Run the body for each value from ``start`` to ``count`` - 1; a single value needs no loop."""
         return loop(self, count, start, step)
 
     def if_below(self, index: Value, below: Value) -> AbstractContextManager[None]:
@@ -132,8 +132,8 @@ class Kernel(CodeWriter):
         self.spm.place(self.target.spm_bytes)
 
     def mirror(self) -> None:
-        """Count the addresses of the buffers from the end of the scratchpad. When every other phase does, the
-        first loads of a phase do not wait for the last buffers of another."""
+        """Count the addresses of the buffers from the end of the scratchpad. If every second phase does so,
+        the first loads of a phase do not wait for the last buffers of the phase before."""
         self.spm.mirror(self.target.spm_bytes)
 
     @property

@@ -27,7 +27,7 @@ START = "_start"
 SHAPE_BLOCK = "io.shapes"
 """The symbol of the shape block: sizes of a run, which its inputs or the program decide."""
 SHAPE_WORD = 8
-"""Bytes of a size in it."""
+"""Bytes of a size in the shape block."""
 _STAGES = "chips.stages"
 """Symbol of the table that has the stage of each chip."""
 _FIRST_COPY = "first.copy"
@@ -65,7 +65,7 @@ class Data:
         self.out.directive(f".space {size}")
 
     def share(self, symbol: str, size: int) -> None:
-        """DDR that several phases and networks share, for the largest of them.
+        """Reserve DDR that several phases and networks share, as large as the largest of them needs.
 
         ``shared_spaces`` writes it.
         """
@@ -111,7 +111,8 @@ class Data:
         self.constant(symbol, fmt, data.shape, data)
 
     def _has(self, begin: int, data: Array) -> bool:
-        """True if the file has these elements at a place; no view of it is kept, or it could not grow."""
+        """True if the file has these elements at a place; keeps no view, because a file with views cannot
+        grow."""
         return same_bits(self._bytes.view(begin, data.nbytes).view(data.dtype), data)
 
 
@@ -175,7 +176,7 @@ def extents(shape: Shape) -> str:
 def prologue(tiles: int, machine_tiles: int, scope: str = "") -> list[str]:
     """Puts the tile's number into its register, and ends all tiles that the program does not use.
 
-    ``scope`` begins the symbols of a program that is one of several networks.
+    ``scope`` is the prefix of the symbols of a program that is one of several networks.
     """
     out = Emitter()
     out.directive(".text")
@@ -197,9 +198,9 @@ _PRIORITY = 0x760
 
 
 def dispatch(stages: Sequence[int], tiles: int, scopes: Sequence[str], scope: str = "") -> list[str]:
-    """The start of a program whose chips begin at different places: ``stages`` is the number of each.
+    """The start of a program whose chips begin at different places; ``stages`` has the stage of each chip.
 
-    ``scopes`` begin the symbols of the places, ``scope`` those of one of several networks.
+    ``scopes`` are the prefixes of the stages' symbols, ``scope`` is that of one of several networks.
     """
     out = Emitter()
     out.directive(".section .rodata")
@@ -238,7 +239,7 @@ def background_workers(machine: Machine) -> list[str]:
 
 
 def first_copy(data: Data, tiles: int, scope: str = "") -> list[str]:
-    """A copy of a line of DDR by the DTE of every tile, for which no tile waits.
+    """Let the DTE of every tile copy a line of DDR; no tile waits for the copy.
 
     The first copy of a tile takes several times as long as later ones; this one overlaps with the first
     phases.

@@ -19,7 +19,7 @@ from .best_fit import best_gap
 _SMALL_GRAIN = 4096
 """The grain of addresses in small code: the core makes a multiple of it in one instruction, not in two."""
 RESERVED_BYTES = 8192
-"""Bytes that lowerings leave beside their slices for small buffers and for partly filled lines."""
+"""Bytes that lowerings keep free, besides their slices, for small buffers and partly filled lines."""
 
 
 class SpmOverflow(Tx8Error):
@@ -143,8 +143,8 @@ class InstructionSpan:
 
 @dataclass(frozen=True)
 class FixedBuffers:
-    """Buffers of a phase that have their addresses before the others; ``until`` is the number of the
-    instruction until which all of them are alive."""
+    """Buffers of a phase that have their addresses before the others. All of them are alive until instruction
+    number ``until``."""
 
     addresses: Mapping[SpmBuffer, int]
     until: int = 0
@@ -228,10 +228,10 @@ class PhaseBuffers:
     def place(self, capacity: int, fixed: FixedBuffers = NONE_FIXED) -> None:
         """Give the buffers their addresses; SpmOverflow if they do not fit.
 
-        At first all buffers of a loop have bytes of their own, and second copies if the loop can use them in
-        turns. Then the load of the next iteration, the arithmetic of this one and its store can overlap.
-        If that does not fit, outer loops give up copies. Next, bytes are reused after a buffer's last use,
-        and the largest copies are given up, one by one.
+        At first all buffers of a loop have bytes of their own, and second copies if the loop can alternate
+        between two. Then the load of the next iteration, the arithmetic of this one and its store can
+        overlap. If that does not fit, outer loops give up copies. Next, bytes are reused after a buffer's
+        last use, and the largest copies are given up, one by one.
         """
         problem = SpmOverflow("")
         for reuse, wanted in self._ways_to_place():
@@ -246,7 +246,8 @@ class PhaseBuffers:
         raise problem
 
     def _ways_to_place(self) -> Iterator[tuple[bool, list[SpmBuffer]]]:
-        """Ways to place, the best first: if buffers of a loop share bytes, and those with second copies."""
+        """Yield the ways to place buffers, the best first: True if buffers of a loop share bytes, and the
+        buffers with second copies."""
         doubled = [buffer for buffer in self.buffers if buffer.doubled]
         if self.copies is not None:
             yield self.copies.reuse, doubled

@@ -39,8 +39,8 @@ class Issue(NamedTuple):
     """An engine instruction. ``core``: instructions of the kernel core between the previous item and it.
 
     ``lines`` are its own and those that compute its operands, which nothing else uses. ``number`` counts the
-    engine instructions of the phase, ``worker`` is the one that gets it, ``node`` the graph node that it
-    computes, if the phase says so.
+    engine instructions of the phase and ``worker`` receives it. ``node`` is the graph node that it computes,
+    if the phase says so.
     """
 
     record: Instruction
@@ -62,7 +62,8 @@ class Let(NamedTuple):
 
 @dataclass(slots=True)
 class Loop:
-    """``variable`` goes from ``start`` to before ``count``; ``parity`` is 0 and -1 in turns, 0 at first.
+    """``variable`` goes from ``start`` to ``count`` - 1; ``parity`` alternates between 0 and -1, beginning
+    with 0.
 
     ``line`` is the first line of its text.
     """
@@ -84,7 +85,7 @@ class Loop:
 
 
 class Gap(NamedTuple):
-    """A place before an item of the phase's tree at which other code can be inserted.
+    """A place in the phase's tree, before an item, at which other code can be inserted.
 
     ``item`` is the number of the item, ``line`` its first line, ``number`` the next engine instruction, and
     ``free`` are the registers that hold no value there.

@@ -137,14 +137,14 @@ def compile_graph(
     of the graph's first float input. ``tiles`` is the number of tiles: by default 16, or all of a smaller
     machine. ``after_pass`` is called after every pass, ``search_progress`` before every candidate of the
     search. ``patterns`` names a set of patterns or a file of them (docs/groups.md); with ``none`` every
-    operation has a phase of its own. ``search`` (off, fast, full) limits the divisions of the work that are
+    operation is a separate phase. ``search`` (off, fast, full) limits the divisions of the work that are
     tried. A ``plan`` of an earlier compilation, or its file, replaces the search and the choice of degrees.
-    With ``residency`` off, all values between groups are in DDR. With ``ranges`` the program runs any size of
-    them; the graph then has the usual sizes.
+    With ``residency`` off, all values between groups are in DDR. With ``ranges`` the program runs any size in
+    them; ``graph`` is then the one at the usual sizes.
 
-    ``parallel`` tells how the chips of a machine share the graph; by default the model's own sharding, or
-    else the degrees with the fewest estimated cycles. ``twin`` gives the graph that the rewrites leave other
-    constants, for a proof. GraphError for a graph that cannot be compiled.
+    ``parallel`` tells how the chips of a machine share the graph. By default it is the model's own sharding,
+    or the degrees with the fewest estimated cycles. ``twin`` returns other constants for the graph after its
+    rewrites; proofs use it. GraphError for a graph that cannot be compiled.
     """
     from compiler.passes.compilation import context_of, run_passes, written
     from compiler.passes.report import report_of
@@ -174,7 +174,7 @@ def compile_graph(
 
 
 def _repeatable(program: Program, again: Callable[..., Program]) -> Program:
-    """A program with the function that makes it once more by its decisions."""
+    """A program, and the function that compiles it again with the same decisions."""
     assert program.report is not None
     return dataclasses.replace(program, again=partial(again, plan=program.report.plan))
 

@@ -35,8 +35,8 @@ _OF_A_PART = re.compile(r"\.part\d+\b")
 class EstimatedProgram:
     """The estimated cycles of a graph on the chips of a machine; nothing was run.
 
-    ``chosen`` is how several chips share it, None on one; ``bounds`` are those of one of the chips. In a
-    pipeline that is a chip of the stage with most to do, whose phases end with its waiting for others.
+    ``chosen`` is how several chips share the graph, None on one chip; ``bounds`` are the bounds of one chip.
+    In a pipeline that is a chip of the busiest stage, whose phases end with its wait for other stages.
     """
 
     machine: Machine
@@ -72,7 +72,7 @@ def estimate_graph(
 ) -> EstimatedProgram:
     """Price a graph without making a program; the arguments are the ones of ``compile_graph``.
 
-    The machine may have more chips than programs can have (``compiler.search.chips.priced_machine``).
+    The machine may have more chips than a program can have (``compiler.search.chips.priced_machine``).
     """
     from compiler.passes.compilation import context_of
     from compiler.search.chips import bounds_of
@@ -167,7 +167,7 @@ def check_one_chip(plan: Plan | None) -> None:
 
 
 def _planned_degrees(plan: Plan, parallel: Degrees | None) -> Degrees:
-    """Return the degrees of a plan; PlanMisfit for a plan for one chip, and if other degrees are given."""
+    """Return the degrees of a plan; PlanMisfit if it is for one chip, or if other degrees are given."""
     from compiler.search.chips import parsed_degrees
     from compiler.search.plan import PlanMisfit
 
@@ -183,7 +183,7 @@ def _planned_degrees(plan: Plan, parallel: Degrees | None) -> Degrees:
 def _planned_pipeline(
     graph: Graph, machine: Machine, degrees: Degrees, begin: Callable[..., Context], plan: Plan
 ) -> PipelinedGraph:
-    """Divide a graph into the stages of a plan; PlanMisfit if it cannot have them."""
+    """Divide a graph into the stages of a plan; PlanMisfit if the graph cannot be divided so."""
     from compiler.search.chips import uncut_pipeline
     from compiler.search.plan import OTHER, PlanMisfit
 

@@ -42,7 +42,7 @@ class Program:
     states: tuple[str, ...] = ()
     """A line for each state of the graph: the operation that writes its new value, or why that is copied."""
     core_work: CoreWork | None = None
-    """The slow, element-by-element work of the kernel core; None if it hardly counts."""
+    """The work that the kernel core does element by element; None if it hardly counts."""
     wide: WideValues | None = None
     """Values that stay in FP32 because constants show that FP16 cannot hold them."""
     spread: SharedGraph | None = None
@@ -75,7 +75,7 @@ class Program:
 
 @dataclass(frozen=True, repr=False)
 class EntryProgram:
-    """Several compiled graphs in one image, by name, with constants and states in common."""
+    """Several compiled graphs in one image, by name, which share constants and states."""
 
     graphs: Mapping[str, Graph]
     dtype: str

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from tx8isa.tools.budget import Budget
 
 _FEW = 65536
-"""Elements of an operand that may fix the shape of a result."""
+"""Most elements of an operand whose values are used to infer shapes."""
 _PARTS = 8
 """Most elements of a result whose size data decides, for each element of the operands: places of elements
 have an index for each axis."""
 
 
 class FoldingError(Exception):
-    """Raised if a node on constants cannot be evaluated; the text says why."""
+    """Raised if a node on constants cannot be evaluated; the text gives the reason."""
 
 
 def evaluated(
@@ -67,7 +67,7 @@ def evaluated(
 def _take(budget: Budget, model: ModelProto, feeds: Mapping[str, Array], copies: bool) -> None:
     """Take the results' bytes from the budget, by shapes that ONNX infers, or bounds if data decide shapes.
 
-    ONNX's evaluator has loops in Python, except where it ``copies``.
+    Unless it ``copies``, a node takes time too, because ONNX's evaluator computes with loops in Python.
     """
     from onnx import TensorProto, helper, numpy_helper, shape_inference
 

@@ -135,7 +135,7 @@ class HostRun:
         return array.astype(np.float32) if array.dtype.name in (*FLOATS, "float64") else array
 
     def _on_grid(self, node: Node, name: str, operand: Array | None, bits: int) -> Array | None:
-        """An operand of a product on its grid, which is kept for a constant; integers unchanged."""
+        """Return an operand of a product on its grid, kept if it is constant; integers are unchanged."""
         if operand is None or operand.dtype.kind != "f":
             return operand
         if name not in self._constants:

@@ -1,8 +1,8 @@
 """Runs of a graph on the host with values between nodes rounded to a compute format.
 
-They show, before anything is compiled, the error of a format, and the values that it cannot hold: finite in
-binary32, but infinite in the format. Such a value stays in binary32, and so do the nodes that compute and
-read it.
+They show the error of a format before anything is compiled. They also show the values that it cannot hold:
+finite in binary32, but infinite in the format. Such a value stays in binary32, and so do the nodes that
+compute and read it.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ _MOST_NAMES = 4
 class CoreWork(msgspec.Struct, frozen=True):
     """The work that the kernel core does element by element: the number of phases with such nodes.
 
-    ``share`` is their part of the estimated cycles of all phases; None without estimates.
+    ``share`` is the part of their cycles in the estimate of all phases; None without estimates.
     """
 
     phases: int
@@ -27,7 +27,7 @@ class CoreWork(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class WideValues:
-    """Values by name with the largest magnitude that was found of them, beyond what FP16 can hold."""
+    """Values by name, with their largest magnitude, which FP16 cannot hold."""
 
     values: Mapping[str, float]
 

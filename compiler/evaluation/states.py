@@ -16,7 +16,7 @@ def with_states(graph: Graph, states: Mapping[str, str], ranged: bool = False) -
 
     GraphError, with every mistake, for names that the graph does not have, for an output that is two states,
     and for tensors that differ in shape or element type, or have no elements. In a ``ranged`` graph, that of
-    a program for a range of sizes, a state may grow: then the output has more along an axis.
+    a program for a range of sizes, a state may grow. Its output is then longer along one axis.
     """
     problems = list(_problems(graph, states, ranged))
     if problems:

@@ -1,4 +1,4 @@
-"""The formats in which ``tx8cc --dtype`` stores floats, and constants that a format does not reach."""
+"""The formats in which ``tx8cc --dtype`` stores floats, and constants beyond the range of a format."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def compute_format(dtype: str) -> Format:
 
 
 def within_range(values: Array, fmt: Format) -> Array:
-    """Constants with finite numbers that a format does not reach replaced by its largest ones.
+    """Return constants whose finite numbers beyond the format's range are replaced by its largest ones.
 
     Exporters write masks as 0 or 1 times the lowest FP32 number; times an infinity they would be NaN. A
     single number that would become 0 usually keeps a divisor or the operand of a Log from being 0. It becomes

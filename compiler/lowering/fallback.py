@@ -1,4 +1,4 @@
-"""Fallbacks for works that the lowering of their operator cannot take unchanged.
+"""Fallbacks for works that the lowering of their operator cannot compute as they are.
 
 Groups whose slices do not fit the scratchpad are computed member by member, with intermediate results in DDR.
 Operators whose slices do not respect the planes of blocked tensors work on compact copies in DDR.
@@ -26,7 +26,7 @@ def has_separate_steps(work: AnyWork) -> bool:
 
 
 def compute_separately(kernel: Kernel, work: AnyWork) -> None:
-    """The anchor and its steps, or the stages of a sequence, one after another.
+    """Split a work into its members: the anchor and its steps, or the stages of a sequence.
 
     All tiles wait until a result is in DDR.
     """
@@ -68,7 +68,7 @@ def _stages(kernel: Kernel, work: SequenceWork) -> Iterator[AnyWork]:
 
 
 def _moved(work: AnyWork, between: Mapping[str, str]) -> AnyWork:
-    """A work with other symbols for some of its tensors."""
+    """Return a work with other symbols for some of its tensors."""
 
     def moved(tensor: DdrTensor | None) -> DdrTensor | None:
         if tensor is None or tensor.symbol not in between:

@@ -24,7 +24,7 @@ SMALLEST_BUDGET = 4096
 """Scratchpad bytes below which smaller slices are not tried."""
 
 WHOLE_SPM = "spm"
-"""Name of a size in cuts that leave the division to the lowering: bytes of all slices together."""
+"""Name of a size in cuts that leave the division to the lowering: total bytes of its slices."""
 
 
 def generate(
@@ -36,10 +36,11 @@ def generate(
 ) -> Kernel:
     """The code of one phase, with its buffers placed.
 
-    A cut that was decided must fit: ``DOES_NOT_FIT`` is raised when it does not. Without one the lowering
-    divides the work itself, with half the bytes whenever its slices do not fit. A group for which no size
-    fits is computed member by member. Values are spilled to the stack only if registers did not suffice.
-    CapacityError if that does not fit either; ValueError for a cut that the lowering cannot have proposed.
+    A cut that was decided must fit: ``DOES_NOT_FIT`` is raised when it does not. Without a cut the lowering
+    divides the work by its own rule. It tries again with half the bytes while its slices do not fit. A group
+    for which no size fits is computed member by member. Values are spilled to the stack only if registers did
+    not suffice. CapacityError if even that does not fit; ValueError for a cut that the lowering does not
+    propose.
     """
     if work.cut is not None:
         budget = dict(work.cut.sizes).get(WHOLE_SPM)
@@ -68,7 +69,7 @@ def generate_stages(
     synchronized: bool = False,
     settled: frozenset[str] = frozenset(),
 ) -> Kernel:
-    """The code of a sequence whose stages are computed one after another, with results in DDR in between.
+    """Write a sequence as its stages one after another, with results in DDR in between.
 
     CapacityError if it does not fit.
     """
@@ -103,8 +104,8 @@ def attempt(
     """The code with slices of at most ``budget`` bytes; ``DOES_NOT_FIT`` is raised when there is no room.
 
     ``separately``: the members of a group one after another. ``spilling``: values may go to the stack.
-    Without room for copies of reordered slices, no slice is reordered; without room for second copies of all
-    slices whose loads run ahead, none does.
+    Without room for copies of reordered slices, no slice is reordered. Without room for second copies of all
+    slices whose loads run ahead, no loads run ahead.
     """
     tried = _Attempt(prefix, work, target, budget, synchronized, settled, separately, spilling)
     try:
@@ -117,7 +118,7 @@ def attempt(
 
 @dataclass
 class _Attempt:
-    """The arguments of ``attempt``, and the kernels that it has made."""
+    """The arguments of ``attempt``, and the kernels made so far."""
 
     prefix: str
     work: AnyWork

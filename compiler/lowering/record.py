@@ -20,9 +20,8 @@ from tx8isa.numbers.formats import Format
 class Cut:
     """A division of the work of a group, by the names of its axes.
 
-    ``tiles``: the number of shards of an axis, 1 for one that is not named; their product is at most the
-    number of tiles. ``sizes``: the extent of a slice along an axis. ``choices``: the lowering's other
-    alternatives.
+    ``tiles``: the number of shards of an axis, 1 if it is not named. Their product is at most the number of
+    tiles. ``sizes``: the extent of a slice along an axis. ``choices``: other decisions of the lowering.
     """
 
     tiles: tuple[tuple[str, int], ...] = ()
@@ -72,7 +71,7 @@ class ChainNode:
 
     @property
     def values(self) -> list[int]:
-        """Numbers of the values that it reads, as often as it reads them."""
+        """Numbers of the values that it reads; a value that is read several times is repeated."""
         return [value for value in self.operands if value is not None]
 
 
@@ -80,8 +79,9 @@ class ChainNode:
 class StageExchange:
     """An exchange of a value between tiles' scratchpads, before stage ``before`` of a sequence.
 
-    ``kind``: ``all_gather``, every tile gets the shares of all along a mesh axis; or ``halo_exchange``, it
-    gets from its neighbours ``above`` rows before and ``below`` rows after its share.
+    ``kind`` is ``all_gather``: every tile gets the shares of all tiles along a mesh axis. Or it is
+    ``halo_exchange``: a tile gets from its neighbours ``above`` rows before and ``below`` rows after its
+    share.
     """
 
     kind: str
@@ -98,7 +98,7 @@ ALL_GATHER, HALO_EXCHANGE = "all_gather", "halo_exchange"
 
 @dataclass(frozen=True)
 class Placement:
-    """The homes of a sequence's values when they are computed, by symbol; and the exchanges, in order."""
+    """The homes of a sequence's values, by symbol, and the exchanges in their order."""
 
     homes: dict[str, Home]
     exchanges: tuple[StageExchange, ...]
@@ -165,7 +165,7 @@ class Work(AnyWork):
 
     @property
     def arithmetic(self) -> Format:
-        """``compute`` where it must be known; ValueError where it is not."""
+        """``compute``, required to be known; ValueError otherwise."""
         if self.compute is None:
             raise ValueError(f"operation {self.name} has no format of its arithmetic")
         return self.compute
@@ -232,7 +232,8 @@ Check = Callable[[Call], str | None]
 
 
 OnCore = Callable[[Call], bool]
-"""True if the kernel core computes a call element by element; the docstring says for which calls it does."""
+"""True if the kernel core computes a call element by element; the function's docstring says for which
+calls."""
 
 
 class Engine(Enum):
@@ -276,9 +277,9 @@ class Lowering:
     Then it writes only the different elements.
     """
     stage: bool = False
-    """True if a stack computes it as one of its stages, by rows of windows."""
+    """True if it can be a stage of a stack, computed by rows of windows."""
     core_reads: bool = False
-    """True if the kernel core reads operands, such as indices, which it finds in DDR alone."""
+    """True if the kernel core reads operands, such as indices, which it can read in DDR only."""
 
 
 LOWERINGS: dict[str, Lowering] = {}
@@ -321,7 +322,8 @@ def lowering(
 
 
 def laws_of(op: str) -> Law:
-    """Return the laws of an operator; none of an operation of the dialect alone, such as a cast."""
+    """Return the laws of an operator; none for an operation that exists only in the dialect, such as a
+    cast."""
     return OPERATORS[op].laws if op in OPERATORS else NO_LAWS
 
 

@@ -22,7 +22,7 @@ Reference = Callable[..., tuple[Array, ...]]
 
 @dataclass(frozen=True)
 class Types:
-    """A type constraint. Operands of a record that share a named constraint have one dtype.
+    """A type constraint. Operands of a record whose constraint has the same name have one dtype.
 
     A constraint without a name holds for each operand separately.
     """
@@ -49,7 +49,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Output:
-    """A result; it has the dtype of the inputs that share its constraint, or the only one allowed."""
+    """A result; it has the dtype of the inputs with the same constraint, or the only allowed one."""
 
     name: str
     types: Types
@@ -89,7 +89,7 @@ class Call:
     outputs: tuple[str, ...]  # names; empty: not wanted
     bodies: tuple[Graph, ...] = ()
     answers: dict[object, object] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """Results that functions of the call keep here to compute them once, by function and arguments."""
+    """Cache of functions of the call: results by function and arguments."""
 
     @property
     def has_known_sizes(self) -> bool:
@@ -161,7 +161,7 @@ class Call:
 class Rule:
     """A condition on a call: ``text`` is for users, ``check`` returns None or the offending value as text.
 
-    Rules are checked in order and only up to the first that is violated, so a rule may rely on earlier ones.
+    Rules are checked in order until one is violated, so a rule may rely on earlier ones.
     """
 
     text: str
@@ -202,16 +202,17 @@ class Intermediates:
 
 
 class Law(Flag):
-    """Laws that hold for all operands, by which an operator may be exchanged with other operations."""
+    """Laws that hold for all operands and allow an operator to be exchanged with other operations."""
 
     EXACT = auto()
-    """Results are operands, known limits or negatives of these: rounding can come before or after it."""
+    """Results are operands, known limits or negatives of these, so rounding can come before or after the
+    operator."""
     RISING = auto()
-    """No result falls where an operand rises: maxima can be taken before or after it."""
+    """No result falls when an operand rises, so maxima can be taken before or after the operator."""
     HOMOGENEOUS = auto()
-    """A factor above zero of the first operand, for each channel, is one of the results."""
+    """A positive factor of the first operand, for each channel, is also a factor of the results."""
     SUM = auto()
-    """A result is the sum of the operands' elements at its place, and of nothing else."""
+    """A result is the sum of the operands' elements at its place, with no other terms."""
 
 
 NO_LAWS = Law(0)
@@ -231,7 +232,7 @@ class Contraction:
 
 @dataclass(frozen=True)
 class Normalization:
-    """A normalization of rows: to variance 1, then times operand 1, plus operand 2 if it is given.
+    """A normalization of rows: variance 1, then times operand 1, plus operand 2 if it is given.
 
     ``axes``: the axes of a row. ``centred``: the mean is subtracted before. The attribute ``epsilon`` is
     added to the variance.
@@ -259,13 +260,13 @@ class Operator:
     An operator without ``needs`` does not split: any part of a result takes the operands whole.
 
     A ``precise`` operator has an expansion whose intermediate results exceed the range or the precision of
-    short formats: it is computed in FP32 whatever the compute type.
+    short formats. So it is computed in FP32 whatever the compute type.
 
     ``window`` returns the geometry (:class:`compiler.operators.windows.geometry.Window`) of an operator that
-    slides windows over an image. Without ``uniform`` an operator is whole on each of several chips, unless it
-    computes each element by itself. A ``quantised`` operator turns numbers into integers of a scale or back,
-    or computes with such integers; its scales are binary32 in every program. An operator that is
-    ``written_out`` is expanded first of all: rewrites know what it is made of.
+    slides windows over an image. On several chips, each chip computes the whole operator unless ``uniform``
+    is given or it computes element by element. A ``quantised`` operator converts numbers to integers of a
+    scale or back, or computes with such integers. Its scales are binary32 in every program. An operator that
+    is ``written_out`` is expanded before all others, because rewrites know its parts.
     """
 
     name: str
@@ -306,7 +307,7 @@ class Operator:
 
     @property
     def limits(self) -> bool:
-        """True if results are the first operand between limits, which the other operands give."""
+        """True if results are the first operand limited to a range, which the other operands give."""
         chooses = Law.EXACT | Law.RISING in self.laws and not self.inputs[0].variadic
         return chooses and not self.keeps_elements
 
@@ -332,9 +333,9 @@ class Operator:
     ) -> tuple[Box | None, ...]:
         """Return the smallest known box of each operand that boxes of the results are computed from.
 
-        ``with_padding``: include positions beyond the operand, if windows reach there. ``boxes`` has one for
-        each result, None or empty if it is not wanted. None in the answer is an operand that is not read;
-        values fixed by a constant operand are known and not read.
+        ``with_padding`` includes positions beyond the operand if windows reach there. ``boxes`` has one for
+        each result, None or empty if it is not wanted. None in the answer means that an operand is not read.
+        Values fixed by a constant operand are known and not read.
         """
         found: list[Box | None] = [None] * len(call.inputs)
         for number, box in enumerate(boxes):
@@ -376,7 +377,7 @@ def register(record: Operator) -> Operator:
 def resolve(
     node: Node, opset: int, tensors: Mapping[str, Tensor], constants: Mapping[str, Array], operands: int
 ) -> Call:
-    """Return the call of a node whose inputs are all in ``tensors``; padded to ``operands`` entries."""
+    """Return the call of a node whose inputs are all in ``tensors``, padded to ``operands`` entries."""
     names = node.inputs + ("",) * (operands - len(node.inputs))
     return Call(
         opset=opset,

@@ -66,9 +66,10 @@ class StateUpdate:
 
 @dataclass
 class Context:
-    """One compilation: its graph and machine, and the results that passes leave for later ones and a driver.
+    """One compilation: its graph and machine, and the results that passes leave for later passes and the
+    driver.
 
-    ``tiles`` is the number of tiles that take part, ``compute`` the format of floats.
+    ``tiles`` is the number of tiles in use, ``compute`` the format of floats.
     """
 
     graph: Graph
@@ -188,21 +189,21 @@ class RangedSource:
 
     ranges: Ranges
     graph_at: Callable[[Point], Graph]
-    """Reads the model at a point; states that grow have their form of the model."""
+    """Reads the model at a point; growing states have the form that the model gives them."""
     growing: tuple[GrowingState, ...] = ()
 
     def with_room(self, graph: Graph) -> Graph:
-        """A graph that the source has read, in which states that grow are caches with room."""
+        """Return a graph read from the source, in which growing states are caches with room."""
         return with_room(graph, self.growing)
 
     def with_growth(self) -> RangedSource:
-        """The source that knows which states grow; GraphError for a state that cannot."""
+        """Return the source with its growing states; GraphError for a state that cannot grow."""
         states = growing_states(self.ranges, self.graph_at)
         return replace(self, ranges=ranges_with(self.ranges, states), growing=states)
 
 
 class Pass(Protocol):
-    """One step of the pipeline. It gets a valid module, changes it in place, and must leave it valid."""
+    """One step of the pipeline. It receives a valid module, changes it in place, and must leave it valid."""
 
     name: str
 
@@ -262,5 +263,5 @@ def phase_names(phases: Sequence[TensorOperation]) -> Iterator[str]:
 
 
 def in_storage_order(array: Array, order: Order) -> Array:
-    """A constant with its axes in the order in which DDR has them."""
+    """Return a constant with its axes in the order of DDR."""
     return np.transpose(array, storage_permutation(array.ndim, order))

@@ -1,4 +1,4 @@
-"""A compilation: the context in which the passes start, the passes in order, the text and its image."""
+"""Compiles a graph: the initial context, the passes in order, the text and its image."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def run_passes_alike(
 
 
 def started(begin: Begin, graph: Graph, prefix: str = "") -> Context:
-    """The context of a graph that each of several chips computes; its symbols begin with ``prefix``."""
+    """The context of a graph that one of several chips computes; its symbols begin with ``prefix``."""
     context = begin(graph, spread=True)
     context.prefix = prefix
     return context
@@ -165,7 +165,7 @@ def written_together(networks: Networks) -> tuple[str, Bytes, Image]:
     contexts have different scopes. GraphError when they cannot share their states."""
     text, constants = program_text(networks)
     for context, _ in networks.values():
-        context.data.clear()  # the constants' file has them now
+        context.data.clear()  # the constants' file contains them now
     machine = next(iter(networks.values()))[0].machine
     return _sealed(text, constants), constants, _assembled(text, constants, machine)
 
@@ -199,8 +199,8 @@ def pipelined_graphs(
 ) -> dict[str, PipelinedGraph]:
     """Graphs as stages on the chips of a machine; the keys are the names of entries.
 
-    The chips that have a state of one graph have it in all. ``known`` caches prices of nodes between degrees.
-    GraphError, with the entry, for a graph that has fewer stages.
+    The chips that have a state of one graph have it in all graphs. ``known`` caches prices of nodes between
+    degrees. GraphError, with the entry, for a graph that has fewer stages.
     """
 
     def prices(name: str, part: Graph) -> Mapping[str, float]:
@@ -276,7 +276,8 @@ def compiled_stages(
 def _sets(
     pipelines: Mapping[str, PipelinedGraph], stage: int
 ) -> dict[tuple[int, ...], dict[str, tuple[int, int]]]:
-    """Groups the chips of a stage that have equal constants in all networks; with a place in each network."""
+    """Groups the chips of a stage that have equal constants in all networks; returns a place for each
+    network."""
     own = {
         name: {chip: place for chips, place in pipeline.parts[stage].items() for chip in chips}
         for name, pipeline in pipelines.items()
@@ -296,7 +297,7 @@ def written_in_stages(
 ) -> tuple[str, Bytes, Image]:
     """The text of pipelines whose passes have run, the bytes of its constants' file, and its image.
 
-    ``graphs`` are the whole ones, by entry. All chips of a stage have the same code. The constants of all
+    ``graphs`` are the undivided ones, by entry. All chips of a stage have the same code. The constants of all
     stages begin at the same place, because a chip has only its own. GraphError for chips of a stage that
     would need different code.
     """
@@ -328,7 +329,7 @@ def _placed_alike(sets: StageSets, machine: Machine) -> dict[tuple[int, ...], Pl
 
 
 def _placed(data: Data, machine: Machine) -> PlacedConstants:
-    """Place constants from the beginning of a bank on; returns their places and bytes."""
+    """Place constants from the beginning of a bank on; returns their places and total bytes."""
     begin = f"        .section .ddr\n        .balign {data.bank}\n{BEGIN}:\n        .text\n        ecall\n"
     lines = "\n".join(data.out.lines)
     image = _assembled(f"{begin}{lines}\n        .section .ddr\n        .byte 0\n", data.blob, machine)

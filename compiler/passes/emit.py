@@ -77,7 +77,7 @@ def program_text(networks: Mapping[str, Network]) -> tuple[str, Bytes]:
     """The assembly text, without the checksum of the constants' file, and the bytes of that file.
 
     The keys are the names of entries; a single network has an empty name. Several networks share equal
-    constants, and the states that have the same name; each has a scope of its own. GraphError if such states
+    constants, and states of the same name. Each network has a separate scope. GraphError if such states
     differ.
     """
     each = [*networks.values()]
@@ -95,7 +95,7 @@ def program_text(networks: Mapping[str, Network]) -> tuple[str, Bytes]:
 
 
 def constants_of(networks: Sequence[Network]) -> program.Data:
-    """The constants of some networks alone: the lines that declare them, and their bytes."""
+    """Return only the constants of some networks: the lines that declare them, and their bytes."""
     first, _ = networks[0]
     data = program.Data(bank=first.machine.ddr.bank_bytes, large=bank_threshold(first))
     for network in networks:
@@ -173,7 +173,7 @@ def _memory(
 
 
 def _code(context: Context, module: ModuleOp, data: program.Data) -> list[str]:
-    """The code of a network from its start to its end; it may declare more memory."""
+    """Write the code of a network from its start to its end; it may declare more memory."""
     start, code = _start_and_phases(context)
     start, code = _with_sizes(context, module, data, start, code)
     if any(line.endswith("worker=1") for _, lines in context.phases for line in lines):
@@ -182,7 +182,7 @@ def _code(context: Context, module: ModuleOp, data: program.Data) -> list[str]:
     if copying:
         copy = program.first_copy(data, context.tiles, context.prefix)
         if len(code) > 2 and copying[-1] and _completes_behind_the_first_phase(context, module):
-            # After the first phase the core has time for it; later phases would delay it more.
+            # After the first phase the core has time for it; in later phases it would cost more time.
             code.insert(1, program.phase("", copy))
         else:
             start += copy
@@ -224,7 +224,8 @@ def _constants_of(context: Context, data: program.Data, sources: Sequence[Tensor
 
 
 def _declare_body(data: program.Data, operation: ControlOperation, context: Context, body: ModuleOp) -> None:
-    """The memory of a graph that an operation executes; inputs and outputs are values of the operation."""
+    """Declare the memory of a graph that an operation executes; its inputs and outputs are values of the
+    operation."""
     found = list(operations(body))
     inputs = {each.node.data: each for each in found if isinstance(each, InputOp)}
     outputs = {each.node.data: each for each in found if isinstance(each, OutputOp)}
@@ -300,7 +301,7 @@ def _constant(context: Context, data: program.Data, operation: LoadConstOp) -> N
 
 
 def _replaceable(context: Context, data: program.Data, operation: InputOp) -> None:
-    """Declare a replaceable constant with memory of its own, even if another one has the same content."""
+    """Declare a replaceable constant in separate memory, even if another one has the same content."""
     fmt = format_of(operation.results[0].type)
     array = stored(context.replaceable[operation.node.data], fmt)
     data.constant(operation.symbol, fmt, array.shape, array, own=True)
@@ -311,7 +312,7 @@ def _declare(
 ) -> Iterable[InterfaceTensor]:
     """Write the directives for the memory of all values that are not constants, and for symbols inside it.
 
-    Inputs and outputs are declared in the order of the graph, each one with memory of its own after its
+    Inputs and outputs are declared in the order of the graph. One with separate memory is declared after its
     predecessors. Returns those that are not declared yet.
     """
     sizes: dict[str, int] = {}
@@ -338,7 +339,7 @@ def _declare(
 
 
 def _declare_next(data: program.Data, waiting: Iterator[InterfaceTensor], sizes: Container[str]) -> None:
-    """Declare the inputs or outputs that wait, up to the next one with memory of its own."""
+    """Declare the waiting inputs or outputs, up to the next one with separate memory."""
     for each in waiting:
         data.out.lines.append(each.directive)
         if each.is_own and each.symbol in sizes:

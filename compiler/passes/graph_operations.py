@@ -1,6 +1,6 @@
 """Converts a graph to the operations of a module, and back.
 
-A value of the graph is a result of an operation, whose attribute ``values`` has its name. Inputs and outputs
+A value of the graph is a result of an operation whose attribute ``values`` has its name. Inputs and outputs
 without elements have no operation; the program only declares them.
 """
 
@@ -41,7 +41,8 @@ from .base import Context, operations
 
 
 def put_graph(context: Context, module: ModuleOp, more: Mapping[str, Attribute] | None = None) -> None:
-    """Replace the content of a module by ``context.graph``, and the context's constants by those it reads.
+    """Replace the content of a module by ``context.graph``, and the context's constants by those that it
+    reads.
 
     ``more`` are additional attributes of the subgraph.
     """
@@ -56,7 +57,8 @@ def put_graph(context: Context, module: ModuleOp, more: Mapping[str, Attribute] 
 
 
 def with_replaceable(graph: Graph, names: Collection[str]) -> Graph:
-    """The graph with constants that a session may replace; GraphError, with every mistake, for others.
+    """Return the graph with constants that a session may replace; GraphError, with every mistake, for other
+    constants.
 
     The program treats them like inputs: the compiler computes nothing from them.
     """
@@ -179,7 +181,7 @@ def _type(tensor: Tensor) -> Attribute:
 
 
 def graph_of(context: Context, module: ModuleOp) -> Graph:
-    """The graph that a module holds since :func:`put_graph`; GraphError if later passes have changed it."""
+    """The graph in a module since :func:`put_graph`; GraphError if later passes have changed it."""
     reader = _Reader(context, module)
     for operation in operations(module):
         if isinstance(operation, NodeOperation) and operation.values is not None and _is_plain(operation):

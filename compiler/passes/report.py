@@ -96,8 +96,8 @@ class TriedCut(msgspec.Struct, frozen=True):
 class TemplateReport(msgspec.Struct, frozen=True):
     """A template, and the candidates that were tried for it.
 
-    ``groups`` is the number of groups with this template in the program: 0 for a stack that was not made, and
-    if all groups went into stacks.
+    ``groups`` is the number of groups with this template in the program. It is 0 for a stack that was not
+    made, and if all groups went into stacks.
     """
 
     key: str
@@ -152,7 +152,7 @@ class Report(msgspec.Struct, frozen=True):
 
 
 def estimated_phases(module: ModuleOp) -> list[EstimatedPhase]:
-    """The phases of a module whose passes have run, with their estimated cycles: 0 without a search."""
+    """The phases of a module after all passes, with their estimated cycles, which are 0 without a search."""
     phases = [operation for operation in operations(module) if computes(operation)]
     return [
         EstimatedPhase(
@@ -180,7 +180,7 @@ def _message(operation: TensorOperation) -> Sending | Receiving | None:
 
 
 def decisions(context: Context, module: ModuleOp) -> Plan:
-    """The decisions of a compilation whose passes have run, for another one."""
+    """The decisions of a compilation after all passes, from which another one can make the program."""
     results: list[SearchResult | None] = [*context.results] or [None] * len(context.templates)
     chosen = {
         template.key: PlannedTemplate(
@@ -202,7 +202,7 @@ def decisions(context: Context, module: ModuleOp) -> Plan:
 
 
 def report_of(context: Context, module: ModuleOp, image: Image) -> Report:
-    """The report of a compilation whose passes have run."""
+    """The report of a compilation after all passes."""
     contexts = [context, *(inner for _, inner, _ in context.all_regions(module))]
     return Report(
         context.graph.name,

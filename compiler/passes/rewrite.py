@@ -72,7 +72,7 @@ def simplified(graph: Graph, applied: list[tuple[str, str]] | None = None) -> Gr
 def _of_bytes(graph: Graph, applied: list[tuple[str, str]]) -> Graph:
     """The graph with operators on bytes.
 
-    Other DequantizeLinear nodes are expanded, those of constants too.
+    Other DequantizeLinear nodes are expanded, including those of constants.
     """
     for table in (*TABLES, PACKED):
         rewritten = RewrittenGraph(graph)

@@ -1,4 +1,4 @@
-"""Makes the ``Work`` that a lowering gets from a group or an operation of the module."""
+"""Makes the ``Work`` of a group or an operation of the module, which its lowering receives."""
 
 from __future__ import annotations
 
@@ -211,14 +211,14 @@ def placement_of(context: Context, group: GroupOp) -> tuple[Placement, dict[str,
 
 
 def unaliased(value: SSAValue) -> SSAValue:
-    """The original of a value that may be reshaped."""
+    """The original value of a view that may be reshaped."""
     while isinstance(value.owner, TensorOperation) and is_alias(value.owner):
         value = value.owner.operands[0]
     return value
 
 
 def stages_of_group(group: GroupOp) -> list[list[TensorOperation]]:
-    """The stages of a group that is a sequence; one for any other."""
+    """The stages of a group that is a sequence; a single stage for any other group."""
     if group.stages is not None:
         members = iter(group.members)
         return [list(islice(members, int(count))) for count in group.stages.get_values()]

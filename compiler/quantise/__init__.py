@@ -1,7 +1,7 @@
-"""Quantising float networks: chooses the values that become bytes and their ranges; measures the loss.
+"""Quantises float networks: chooses the values that become bytes and their ranges, and measures the loss.
 
 A float graph and samples of its inputs become a graph with QuantizeLinear and DequantizeLinear around the
-nodes that are to compute with bytes (docs/quantisation.md). The passes take that graph like one that came
+nodes that are to compute with bytes (docs/quantisation.md). The passes compile that graph like one that came
 from a file.
 """
 

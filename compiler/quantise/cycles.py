@@ -74,7 +74,7 @@ def _by_owner(
 
 
 def _owner(owners: Mapping[str, str], name: str) -> str | None:
-    """Return the owner of a node, or of the node it was made from: a part's name continues after a dot."""
+    """Return the owner of a node, or of the node from which it was made, whose name a dot follows."""
     while name not in owners:
         name, dot, _ = name.rpartition(".")
         if not dot:

@@ -16,7 +16,7 @@ from .weights import ByteWeights
 
 
 class Insertion:
-    """The graph in which chosen candidates read bytes; ``scales``: by value that becomes bytes."""
+    """Builds the graph in which chosen candidates read bytes; ``scales``: by value that becomes bytes."""
 
     def __init__(
         self,

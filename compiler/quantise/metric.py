@@ -49,7 +49,7 @@ class Metric:
 def distance(expected: Outputs, found: Outputs) -> float:
     """Return 1 minus the mean over the runs of the cosine of the worst output.
 
-    For integers and truth values the share of equal elements takes the place of the cosine.
+    For integers and truth values it is the share of equal elements instead of the cosine.
     """
     counts = [len(array) for array in expected.values()]
     nearness = [

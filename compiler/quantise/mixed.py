@@ -20,9 +20,9 @@ _SENSITIVITY_WORK, _CHOICE_WORK = 300_000_000_000, 17_000_000_000
 So large networks run fewer samples here. The final choice is run on all samples.
 """
 _STEPS_BACK = 20
-"""The share of nodes, one in this many, that goes back to float at once if all samples lose too much."""
+"""If all samples lose too much, one of this many nodes goes back to float at once."""
 _MOST_RETURNS = 8
-"""The most nodes in the wide format that are tried in the narrow one again once the limit is kept."""
+"""The most nodes in the wide format that are tried again in the narrow one once the limit is met."""
 
 
 class Choosable(Protocol):
@@ -78,7 +78,7 @@ class FormatSearch:
         """Return formats whose loss is at most ``limit``, 0 or more, and the sensitivities of the nodes."""
         losses = self.sensitivities()
         order = sorted(losses, key=lambda name: (-losses[name], name))
-        low, high = 0, len(order)  # nodes in the wide format, the most sensitive ones; none is tried first
+        low, high = 0, len(order)  # number of the most sensitive nodes in the wide format; 0 is tried first
         middle = 0
         while low < high:
             if self._loss_of(order[:middle]) <= limit:
@@ -94,7 +94,8 @@ class FormatSearch:
         return self._formats(kept), losses
 
     def _returned(self, kept: list[str], limit: float) -> list[str]:
-        """Return the nodes that have to stay in float: some of the least sensitive ones may be released."""
+        """Return the nodes that have to stay in float; some of the least sensitive ones may be released
+        later."""
         for name in kept[::-1][:_MOST_RETURNS]:
             fewer = [other for other in kept if other != name]
             if self._loss_of(fewer) <= limit:

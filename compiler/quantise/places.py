@@ -75,7 +75,7 @@ class Places:
         return self._columns(node, values, record)
 
     def _columns(self, node: Node, values: Array, record: Operator) -> KnownFloats | None:
-        """Return the weights of a matrix product without factors, whose addend is a known vector."""
+        """Return the weights of a matrix product without factors whose addend is a known vector."""
         call = call_of(self.graph, node)
         factors = {call.number(item.name) for item in record.attributes if item.factor}
         plain = factors <= {1.0} and not call.attrs.get("transA")
@@ -113,7 +113,7 @@ class Places:
         return False
 
     def source(self, name: str) -> Node | None:
-        """Return the product or sum that a value comes from, perhaps limited or moved."""
+        """Return the product or sum from which a value comes, perhaps limited or moved."""
         node = self._producers.get(name)
         while node is not None and not _computes(node):
             if not OPERATORS[node.op].limits and not self.moved(node):
@@ -187,7 +187,7 @@ class Places:
     def values(self, chosen: Collection[str]) -> dict[str, str]:
         """Return the values that become bytes when the chosen candidates compute with bytes.
 
-        Each is mapped to the value whose scale it uses: a moved value keeps its scale.
+        Each is mapped to the value that defines its scale, because a moved value keeps its scale.
         """
         nodes = [self.candidates[name] for name in chosen]
         found = {name for node in nodes for name in self.operands(node)}
@@ -221,7 +221,8 @@ def _computes(node: Node) -> bool:
 
 
 def _averages(node: Node) -> bool:
-    """Return True for an operator that makes numbers of several elements of its operand, in their scale."""
+    """Return True for an operator that combines several elements of its operand and keeps their scale, such
+    as an average."""
     record = OPERATORS[node.op]
     return record.laws & ~Law.RISING == Law.HOMOGENEOUS and record.needs is not elementwise
 

@@ -1,4 +1,4 @@
-"""Quantising a float network: the decisions, and the graph that they make."""
+"""Quantises a float network: the decisions, and the graph that follows from them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from .ranges.samples import Samples
 class Goal:
     """The rule by which nodes get their formats.
 
-    ``max_loss``: the share of ``metric`` that may be lost; a search keeps the fewest nodes in float for it.
-    ``formats``: a file with the format of each node, which replaces the search.
+    ``max_loss``: the share of ``metric`` that may be lost; a search then keeps as few nodes in float as
+    possible. ``formats``: a file with the format of each node, which replaces the search.
     """
 
     max_loss: float | None = None
@@ -54,8 +54,8 @@ class Quantised:
 class Chosen:
     """A graph whose floats are in ``dtype``, and the decisions about it.
 
-    ``table`` has the decisions, if nodes could be in several formats; ``wide`` the values of the samples that
-    one format of floats cannot hold; ``source`` the network of floats that was quantised.
+    ``table`` has the decisions, if nodes could be in several formats. ``wide`` has the values of the samples
+    that one format of floats cannot hold. ``source`` is the float network that was quantised.
     """
 
     graph: Graph

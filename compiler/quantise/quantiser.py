@@ -96,7 +96,7 @@ class Quantiser:
         return ", ".join(f"{count} {op}" for op, count in sorted(counts.items()))
 
     def _refused(self, places: Places) -> set[str]:
-        """Return the products that no operator on bytes takes: the rewrites leave them as products."""
+        """Return the products that no operator on bytes computes; the rewrites do not change them."""
         graph = self.graph(dict.fromkeys(places.candidates, "int8"))
         for table in TABLES:
             graph = RewrittenGraph(graph).run(table)
@@ -109,7 +109,7 @@ class Quantiser:
         }
 
     def _scales(self, homes: Mapping[str, str]) -> dict[str, ByteScale]:
-        """Return the scales of values; values of one home share the range that holds them all."""
+        """Return the scales of values; values of one home share the range that covers all of them."""
         ranges: dict[str, tuple[float, float]] = {}
         for name, home in homes.items():
             low, high = self._ranges[name]

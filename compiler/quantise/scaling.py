@@ -1,7 +1,7 @@
-"""Scales channels between two products so that bytes suit all channels alike; results stay the same.
+"""Scales channels between two products so that one scale suits all channels; results do not change.
 
-A factor per channel leaves the weights that make a value and comes back in the weights that read it.
-Operators between them have to commute with factors above zero, as a Relu does.
+The weights that make a value are divided by a factor per channel, and the weights that read it are multiplied
+by it. Operators between them must commute with positive factors, as a Relu does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .ranges.observation import Channels
 
 _SWEEPS = 3
 _MOST = 1024.0
-"""The largest factor: beyond it a channel that hardly has values would leave the range of fp16."""
+"""The largest factor; with a larger one, a channel of small values would leave the range of fp16."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,8 @@ class ScaledOperand:
 
 @dataclass(frozen=True)
 class ScaledValue:
-    """A value whose channels can be scaled; ``makers``: the constants that make it, product weights first."""
+    """A value whose channels can be scaled; ``makers``: the constants that determine it, product weights
+    first."""
 
     value: str
     axis: int
@@ -136,7 +137,8 @@ class Scaling:
         return value, 1 if OPERATORS[node.op].window else len(self.graph.tensors[value].shape) - 1
 
     def _reader(self, node: Node, value: str, axis: int) -> ScaledOperand | None:
-        """Return the weights that read the channels of a value; None if a node reads them in another way."""
+        """Return the weights that read the channels of a value; None if a node reads them in any other
+        way."""
         weights = self._places.weights(node)
         if weights is None or node.inputs[0] != value or value in node.inputs[1:]:
             return None
@@ -165,7 +167,8 @@ class Scaling:
         return np.asarray(np.max(found, axis=0))
 
     def _scale(self, site: ScaledValue, factor: Array) -> None:
-        """Divide the constants that make channels by a factor, and multiply the weights that read them."""
+        """Divide the constants that determine channels by a factor, and multiply the weights that read
+        them."""
         for operand in site.makers:
             self._multiply(operand, 1.0 / factor)
         for operand in site.readers:
@@ -183,7 +186,7 @@ class Scaling:
 
 
 def _ratio(above: Array, below: Array) -> Array:
-    """Return a quotient per channel within limits; 1 where either is 0."""
+    """Return a quotient per channel, limited; 1 where either operand is 0."""
     known = (above > 0.0) & (below > 0.0)
     ratio = np.divide(above, below, out=np.ones_like(above), where=known)
     return np.clip(ratio, 1.0 / _MOST, _MOST)

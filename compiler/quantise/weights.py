@@ -27,12 +27,12 @@ class ByteWeights:
     missing: Array | None
 
     def restored(self) -> Array:
-        """Return the weights that the bytes stand for, in binary64."""
+        """Return the weights that the bytes represent, in binary64."""
         return self.values * _along(self.scale.astype(np.float64), self.axis, self.values.ndim)
 
 
 def byte_weights(known: KnownFloats) -> ByteWeights:
-    """Quantise each output channel to bytes whose range ends at its largest magnitude."""
+    """Quantise each output channel to bytes; the range ends at its largest magnitude."""
     values = known.values.astype(np.float64)
     others = tuple(at for at in range(values.ndim) if at != known.axis)
     largest = np.abs(values).max(axis=others)

@@ -18,9 +18,9 @@ Product = tuple[float, list[str]]
 
 
 def _factors(graph: RewrittenGraph, name: str, depth: int = 0) -> Iterator[Product]:
-    """Yield all ways to read a value as a product; divisions by numbers count as factors.
+    """Yield all decompositions of a value into factors; divisions by numbers count as factors.
 
-    A product that has other readers too is a single factor, unless it is the first.
+    A product that other nodes read too is a single factor, unless it is the first.
     """
     number = graph.number(name)
     node = graph.producer(name, "Mul", "Div") if depth == 0 else graph.sole_producer(name, "Mul", "Div")

@@ -49,7 +49,7 @@ def _batch_normalization(graph: RewrittenGraph, node: Node) -> Replacement | Non
 
 
 def _rows_normalized(graph: RewrittenGraph, node: Node, factor: Array, shift: Array) -> Replacement | None:
-    """A batch normalization of a product whose rows a Reshape joins becomes part of a Gemm of them."""
+    """A batch normalization after a product whose rows a Reshape joins becomes part of their Gemm."""
     shaped = graph.sole_producer(node.inputs[0], "Reshape", "Flatten")
     product = graph.sole_producer(shaped.inputs[0], "MatMul") if shaped is not None else None
     weights = graph.array(product.inputs[1]) if product is not None else None
@@ -105,7 +105,8 @@ def _arithmetic(graph: RewrittenGraph, node: Node) -> Replacement | None:
 def _folded(
     graph: RewrittenGraph, node: Node, product: Node, factor: Array, shift: Array
 ) -> Replacement | None:
-    """Put factor and shift into the product's weights and bias; None if these are not constant or finite."""
+    """Include factor and shift in the product's weights and bias; None if these are not constant or not
+    finite."""
     weights = graph.array(product.inputs[1])
     if weights is None or not graph.tensor(product.inputs[1]).is_float:
         return None
@@ -147,7 +148,7 @@ def _scaled_filter(graph: RewrittenGraph, product: Node, weights: Array, factor:
 def _matrix(
     graph: RewrittenGraph, node: Node, product: Node, factor: Array, shift: Array
 ) -> Replacement | None:
-    """Put factor and shift into a matrix product; a MatMul of matrices with a shift becomes a Gemm."""
+    """Include factor and shift in a matrix product; a MatMul of matrices with a shift becomes a Gemm."""
     call = graph.call(product)
     build = graph.builder(node)
     dtype = build.dtype(product.inputs[1])

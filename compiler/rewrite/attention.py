@@ -19,7 +19,7 @@ from compiler.operators.types import broadcast_shapes
 from .engine import Replacement, Rewrite, RewrittenGraph, can_be_compiled, replacement
 
 _LOW = -1e4
-"""Scores lower than the others of their row by this much have no weight."""
+"""Scores that are lower than others of their row by this much have no weight."""
 _LOWEST = -1e9
 """A score is lost to rounding when this is added: fully masked rows get equal weights, as with a Where."""
 
@@ -43,7 +43,7 @@ class _Scores:
 
 
 def _scaled(graph: RewrittenGraph, name: str) -> tuple[str, float]:
-    """Split a value into x and a factor if each step to x has one use; else return the value and 1."""
+    """Split a value into x and a factor, if each step to x has one use; otherwise return the value and 1."""
     scale = 1.0
     while (node := graph.sole_producer(name, "Mul", "Div")) is not None:
         if node.op == "Mul":
@@ -59,7 +59,7 @@ def _scaled(graph: RewrittenGraph, name: str) -> tuple[str, float]:
 
 
 def _choice(graph: RewrittenGraph, name: str) -> _Choice | None:
-    """Return the Where that makes a value, if its low number may be added to the scores instead."""
+    """Return the Where that computes a value, if its low number may be added to the scores instead."""
     node = graph.sole_producer(name, "Where")
     if node is None:
         return None
@@ -74,7 +74,7 @@ def _choice(graph: RewrittenGraph, name: str) -> _Choice | None:
 
 
 def _in_every_row(condition: Array, which: int) -> bool:
-    """Return True if every row takes some element of operand ``which``."""
+    """Return True if every row selects some element of operand ``which``."""
     return bool(np.all(np.any(condition == (which == 1), axis=-1))) if condition.ndim else False
 
 
@@ -123,7 +123,7 @@ def _masked(graph: RewrittenGraph, name: str, mask: str | _Choice) -> _Scores | 
 class _Weights:
     """A softmax. ``zeros``: rows without any key are 0.
 
-    ``mask`` tells them, and must be the only mask then.
+    Such a softmax names these rows with ``mask``, which must then be the only mask.
     """
 
     softmax: Node
@@ -157,7 +157,7 @@ def _weights(graph: RewrittenGraph, name: str) -> _Weights | None:
 
 
 def _keys(graph: RewrittenGraph, name: str, rank: int) -> tuple[str, tuple[int, ...], float]:
-    """Return K as (x, perm, scale), given the transposed K: scale times x with its axes permuted."""
+    """Return K as (x, perm, scale) from the transposed K, which is scale times x with its axes permuted."""
     inner, scale = _scaled(graph, name)
     order = tuple(range(rank))
     node = graph.producer(inner, "Transpose")

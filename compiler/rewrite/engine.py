@@ -1,4 +1,4 @@
-"""Rewriting a checked graph: the questions of rewrites, and the replacement of a node by new ones.
+"""Rewrites a checked graph: what rewrites can ask about it, and how new nodes replace a node.
 
 A rewrite looks at one node, the last of the pattern it knows, and returns new nodes that compute the same
 result. Nodes whose results are no longer used are dropped.
@@ -22,7 +22,8 @@ RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 Apply = Callable[["RewrittenGraph", Node], "Replacement | None"]
 
 _MOST_SWEEPS = 50
-"""The most sweeps: every rewrite simplifies the graph, so more mean that two rewrites undo each other."""
+"""The most sweeps. Every rewrite simplifies the graph, so more sweeps mean that two rewrites undo each
+other."""
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,7 @@ class RewrittenGraph:
         return [node]
 
     def _replace(self, node: Node, found: Replacement) -> list[Node]:
-        """Return the new nodes; the last takes over the old node's name and the name of its result."""
+        """Return the new nodes; the last one gets the old node's name and the name of its result."""
         old, nodes = node.outputs[0], list(found.nodes)
         if nodes and found.result == nodes[-1].outputs[0]:
             nodes[-1] = replace(nodes[-1], name=node.name, outputs=(old,))
@@ -222,7 +223,7 @@ class RewrittenGraph:
 
 
 def can_be_compiled(build: Builder) -> bool:
-    """Return True if the last node of a builder has a lowering that takes it as it is."""
+    """Return True if the last node of a builder has a lowering that accepts it unchanged."""
     node = build.nodes[-1]
     check = LOWERINGS[node.op].check
     call = resolve(node, build.opset, build.tensors, build.constants, len(OPERATORS[node.op].inputs))

@@ -27,7 +27,8 @@ from .engine import RESHAPES, Replacement, Rewrite, RewrittenGraph, replacement
 
 
 def _through(graph: RewrittenGraph, node: Node, name: str, seen: StridedView) -> StridedView | None:
-    """Follow a view ``seen`` through a node whose operand it gives: return the view that gives ``name``."""
+    """Follow a view ``seen`` through a node: return the equivalent view of ``name`` if its operand is a view
+    of it."""
     call = graph.call(node)
     if node.op in RESHAPES:
         return seen.reshaped(graph.shape(name))
@@ -53,7 +54,7 @@ def _through(graph: RewrittenGraph, node: Node, name: str, seen: StridedView) ->
 
 
 def _sources(graph: RewrittenGraph, name: str) -> Iterator[tuple[str, StridedView]]:
-    """Yield the values that ``name`` is a view of, the most distant first; the last is itself."""
+    """Yield the values of which ``name`` is a view, the most distant first; the last one is ``name``."""
     node = graph.producer(name, *RESHAPES, "Transpose", "Expand", "Slice", "Split", "Gather")
     if node is not None and node.inputs[0] not in graph.constants:
         for source, seen in _sources(graph, node.inputs[0]):
@@ -99,7 +100,8 @@ def _result(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 @dataclass(frozen=True)
 class _RepeatedHeads:
-    """Heads [..., G R, N, D] that are the G of ``x``, each R times; ``shape`` is [..., G, R, N, D]."""
+    """Heads [..., G R, N, D] that repeat each of the G heads of ``x`` R times; ``shape`` is [..., G, R, N,
+    D]."""
 
     x: str
     shape: Shape
@@ -133,7 +135,7 @@ def _repeated(graph: RewrittenGraph, name: str) -> _RepeatedHeads | None:
 
 
 def _taken_again(graph: RewrittenGraph, node: Node) -> _RepeatedHeads | None:
-    """Return the heads that a Gather takes R times each, one after another."""
+    """Return the heads that a Gather repeats R times each, one after another."""
     shape, indices = graph.shape(node.inputs[0]), graph.array(node.inputs[1])
     if len(shape) < 3 or indices is None or graph.call(node).integer("axis") % len(shape) != len(shape) - 3:
         return None
@@ -145,7 +147,7 @@ def _taken_again(graph: RewrittenGraph, node: Node) -> _RepeatedHeads | None:
 
 
 def _in_groups(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """Split queries into groups, one for each head of K and V, so that K and V need not be repeated."""
+    """Split queries into groups, one for each head of K and V, so that K and V are not repeated."""
     call = graph.call(node)
     keys, values = (_repeated(graph, name) for name in node.inputs[1:3])
     if keys is None or values is None or call.integers("view_q"):
@@ -172,7 +174,7 @@ def _scoring(node: Node) -> dict[str, AttrValue]:
 
 
 def _grouped_mask(build: Builder, mask: str, groups: int, repeats: int) -> str:
-    """Split the axis of heads of a mask, if it has one, into groups and repeats."""
+    """Split the axis of heads of a mask, if it has one, into groups and repetitions."""
     shape = build.shape(mask)
     if len(shape) < 3:
         return mask
@@ -274,7 +276,8 @@ def _widened(seen: StridedView, columns: int, first: int, all_columns: int) -> S
 
 
 def _together(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """Join the products of one value with constant matrices that operands are views of into one product."""
+    """Join the products of one value with constant matrices, of which operands are views, into one
+    product."""
     found = [part for of in range(3) if (part := _operand(graph, node, of)) is not None]
     parts = [part for part in found if sum(other.x == part.x for other in found) > 1]
     if not parts or len({part.x for part in parts}) > 1:

@@ -1,7 +1,7 @@
 """Reductions over all positions of a convolution's result, as the pools that they are.
 
-A convolution leaves its result in planes of channels. A reduction over axes of the graph would bring it into
-another order first; a pool takes it as it is, and perhaps in the phase of the convolution.
+A convolution leaves its result in planes of channels. A reduction over axes of the graph would need another
+order first. A pool reads the present order, and perhaps runs in the phase of the convolution.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ def _added(graph: RewrittenGraph, node: Node) -> Replacement | None:
 def _flattened(graph: RewrittenGraph, node: Node) -> Replacement | None:
     """A product of rows that reshapes join before and split after it is a product over the original axes.
 
-    Activations and residuals then follow the product itself.
+    Activations and residuals then come directly after the product.
     """
     product, shape = graph.sole_producer(node.inputs[0], "Gemm", "MatMul"), graph.shape(node.outputs[0])
     if product is None or graph.producer(product.inputs[0], "Reshape") is None or len(shape) < 3:

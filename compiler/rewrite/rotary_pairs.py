@@ -1,7 +1,7 @@
 """Rotary position embedding whose real and imaginary parts are computed separately and joined.
 
-Real = a cos - b sin and imaginary = b cos + a sin, where a and b are features of one value: its halves, which
-a Concat joins again, or every other one, which a Reshape interleaves.
+Real = a cos - b sin and imaginary = b cos + a sin. Here a and b are features of one value: its halves, which
+a Concat joins again, or alternating features, which a Reshape interleaves.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _terms(graph: RewrittenGraph, name: str, source: str) -> list[_Term] | None:
 
 
 def _source(graph: RewrittenGraph, name: str, shape: tuple[int, ...]) -> str | None:
-    """Return the value of a given shape that a value takes features from."""
+    """Return the value of a given shape whose features a value contains."""
     node = graph.sole_producer(name, "Add", "Sub")
     product = graph.sole_producer(node.inputs[0], "Mul") if node is not None else None
     for start in product.inputs if product is not None else ():

@@ -1,4 +1,4 @@
-"""The search for the division of a group's work that takes the fewest cycles.
+"""Searches for the division of a group's work that takes the fewest cycles.
 
 Equal groups are one template, which is searched once. The cycles are those of the estimate
 (``search.cost``), at the values of the machine's figures and at both ends of their ranges. The number of

@@ -11,10 +11,11 @@ class Effort:
     """Bounds of a search.
 
     A compilation tries about ``total`` candidates. A template gets ``least`` to ``most`` of them, but at most
-    one for every ``cycles_per_candidate`` that its groups take, since short groups have little to gain. For a
-    stack, which the total does not count, up to ``stack`` candidates that fit are tried. If all possible
-    stacks have at most ``stacked`` groups together, all are tried; otherwise those with some boundaries, and
-    then those near the best. Of groups that may grow together, ``grown`` are tried.
+    one for every ``cycles_per_candidate`` that its groups take, because short groups can gain only a little.
+    For a stack, which the total does not count, up to ``stack`` candidates that fit are tried. If all
+    possible stacks have at most ``stacked`` groups in total, all are tried. Otherwise those with some
+    boundaries are tried, and then those near the best. Of the groups that may grow into sequences, ``grown``
+    are tried.
     """
 
     total: int

@@ -1,7 +1,7 @@
 """Plans: the decisions of a compilation as a file. A program made from a plan needs no search.
 
-A plan has the decisions and not their costs. Cycles are estimated again where a program depends on them; the
-estimate of the same code is the same.
+A plan has the decisions and not their costs. Cycles are estimated again if a program depends on them; equal
+code has equal estimates.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PlannedCut(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
 class PlannedTemplate(msgspec.Struct, forbid_unknown_fields=True):
     """The division of the groups of a template: a cut, or None for the lowering's own rule.
 
-    ``node`` is a node of one of them, for the reader.
+    ``node`` is a node of one of them, for readers of the file.
     """
 
     node: str
@@ -50,11 +50,11 @@ class PlannedTemplate(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PlannedSequence(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Groups that became one, by their names, in order.
+    """Groups that became one group, by their names, in order.
 
-    A group has the name of its phase before there are sequences, and a sequence that of its first group.
-    ``kind`` is the table of the patterns that allows it. ``grown``: other groups may need its intermediate
-    values, and it is at the place of the first group.
+    A group has the name that its phase has before sequences are formed; a sequence has the name of its first
+    group. ``kind`` is the table of the patterns that allows it. ``grown``: other groups may need its
+    intermediate values, and it takes the place of the first group.
     """
 
     kind: str
@@ -63,7 +63,7 @@ class PlannedSequence(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=
 
 
 class PlannedPart(msgspec.Struct, forbid_unknown_fields=True):
-    """Stages of a sequence, from ``begin`` to before ``end``, that a version computes as one."""
+    """Stages of a sequence, from ``begin`` to before ``end``, that a version computes as one part."""
 
     begin: int
     end: int
@@ -73,10 +73,10 @@ class PlannedPart(msgspec.Struct, forbid_unknown_fields=True):
 class PlannedVersion(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """Code of a phase for some sizes of a range.
 
-    ``number`` distinguishes its symbols, ``at`` are the sizes for which it is made. ``way`` is the origin of
-    its division: the group's own cut (decided), another ``cut`` (together, searched), ``parts`` of a
+    ``number`` distinguishes its symbols, and ``at`` are the sizes for which it is made. ``way`` is the origin
+    of its division: the group's own cut (decided), another ``cut`` (together, searched), ``parts`` of a
     sequence, or the lowering (rule). ``right_for`` are the combinations of sizes, by number, for which its
-    code has to be right; None for all. ``used_for`` are those for which it is chosen; None for all of
+    code has to be right; None for all. ``used_for`` are the sizes for which it is chosen; None for all of
     ``right_for``.
     """
 
@@ -92,9 +92,9 @@ class PlannedVersion(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=T
 class Plan(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
     """The decisions about a graph, and about the graphs that its control flow executes.
 
-    ``format``: only the outermost plan of a file has it. ``templates`` are by key. ``searched``: whether
-    cycles were estimated. ``sequences`` are in the order in which they were made. ``versions`` are those of
-    each phase of a range of sizes, by name, and ``sizes`` those that the program computes, in the order of
+    ``format``: only the outermost plan of a file has it. ``templates`` are by key. ``searched``: True if
+    cycles were estimated. ``sequences`` are in the order in which they were formed. ``versions`` are those of
+    each phase of a range of sizes, by name. ``sizes`` are those that the program computes, in the order of
     its table. ``bodies`` are the plans of the graphs of a node. ``parallel`` are the degrees by which chips
     share the graph. With stages of a pipeline, ``cuts`` are the first node of each stage and the end, and
     ``stages`` their plans.
@@ -112,7 +112,8 @@ class Plan(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True, kw_on
     stages: list[Plan] = []
 
     def decision(self, key: str, node: str) -> PlannedTemplate:
-        """The decision for a template; if the plan has none, GraphError with the name of one of its nodes."""
+        """The decision for a template; GraphError, with the name of one of its nodes, if the plan has
+        none."""
         if key not in self.templates:
             raise PlanMisfit([f"the plan has no entry for node '{node}': {OTHER}"])
         return self.templates[key]
@@ -150,7 +151,7 @@ def read_plan(path: Path) -> Plan:
 
 
 def plan_of(text: bytes, name: str = "plan") -> Plan:
-    """The plan in a text; ``name`` is its file's in messages. GraphError if the text is not a plan."""
+    """The plan in a text; ``name`` names its file in messages. GraphError if the text is not a plan."""
     try:
         head: _Head = msgspec.json.decode(text, type=_Head)
         if head.format != FORMAT:

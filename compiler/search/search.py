@@ -49,11 +49,11 @@ class Template:
 
 @dataclass(frozen=True)
 class Trial:
-    """A tried candidate. ``cycles`` is None when it did not fit; ``problem`` then says why.
+    """A tried candidate. ``cycles`` is None if it did not fit; ``problem`` then has the reason.
 
-    ``ends`` are its cycles at both ends of the ranges of the machine's figures; None if it does not contend.
-    ``ahead``: in a stack, the cycles that a phase before it may hide. ``kinds``: the shares of the price of
-    each kind of command that its cycles include.
+    ``ends`` are its cycles at both ends of the ranges of the machine's figures; None if it was too slow to
+    contend. ``ahead``: in a stack, the cycles that the phase before may hide. ``kinds``: the shares of the
+    price of each kind of command that its cycles include.
     """
 
     cut: Cut | None
@@ -66,10 +66,10 @@ class Trial:
 
     @property
     def rank(self) -> float:
-        """The product of its cycles at both ends and between them: the geometric mean decides.
+        """The product of its cycles at both ends and at the figures: the geometric mean decides.
 
         So one candidate is better than another if it gains more at one end than it loses at the other. The
-        share that a phase before it may hide does not count.
+        cycles that the phase before may hide do not count.
         """
         if not self.cycles:
             return 0.0
@@ -151,7 +151,8 @@ class Search:
     def search_stack(self, template: Template) -> SearchResult | None:
         """The best of the first ``effort.stack`` cuts of a stack that fit; None when none fits.
 
-        Cycles at the ends of the range are estimated only if several contend: most stacks are not made.
+        Cycles at the ends of the range are estimated only if several contend, because most stacks are not
+        made.
         """
         proposed = LOWERINGS[template.work.op].cuts
         assert proposed is not None
@@ -253,7 +254,8 @@ def _contending(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def _best(template: Template, trials: list[Trial]) -> SearchResult:
-    """The trial with the lowest rank; among equal ones the first that is informative, else the first."""
+    """The trial with the lowest rank. Among equal ones it is the first that is informative, else the
+    first."""
     least = _least(trials)
     if least is None:
         raise CapacityError([trials[0].problem])

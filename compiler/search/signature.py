@@ -1,8 +1,8 @@
 """Signatures of works: two works with the same signature are the same template.
 
-A signature has everything that decides the speed of the code: the operators with their attributes, shapes and
-formats, which operands are constants, and the values that are not tensors at run time. It has neither names
-nor the values of constants; of factors it has only whether they are 1.
+A signature has everything that decides the speed of the code. This is the operators with their attributes,
+shapes and formats, which operands are constants, and the values that are not tensors at run time. It omits
+names and the values of constants; of factors it only says if they are 1.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _work(work: AnyWork, names: dict[str, int]) -> Signature:
 
 
 def _parameters(work: AnyWork, names: dict[str, int]) -> Signature:
-    """Properties that only some works have, by name; the works of a stack share the numbers of tensors."""
+    """Properties that only some works have, by name; all works of a stack number their tensors together."""
     parameters: Signature = ()
     if isinstance(work, Work) and work.compute is not None:
         parameters += (("compute", _plain(work.compute)),)
@@ -106,7 +106,7 @@ def _tensor(tensor: DdrTensor | None, names: dict[str, int]) -> Signature:
 
 
 def _without_factors(op: str, call: Call | None) -> Call | None:
-    """A call whose factors say only whether they are 0, 1, or neither."""
+    """A call whose factors are replaced by 0, 1, or a mark for any other number."""
     operator = OPERATORS.get(op)
     if call is None or operator is None:
         return call

@@ -1,9 +1,9 @@
 """A cache of compiled programs on disk: compiling the same graph again only reads a file.
 
-The name of an entry is a hash of everything that a program depends on: the graph with its constants, the
-machine description, the options, and the sources of the compiler itself. An entry is one file, which is
-written completely or not at all and is checked before use. When all entries together become too large, the
-least recently used ones are removed.
+The name of an entry is a hash of everything on which a program depends: the graph with its constants, the
+machine description, the options, and the sources of the compiler. An entry is one file, which is written
+completely or not at all and is checked before use. When all entries together exceed a limit, the least
+recently used ones are removed.
 
 Importing this module loads nothing but the standard library.
 """
@@ -60,9 +60,9 @@ class ProgramCache:
         self._sealed = SealedFolder(self.folder, "program cache")
 
     def load(self, key: str, graph: Graph, machine: Machine, options: Mapping[str, Any]) -> Program | None:
-        """Return the program stored under ``key``; None if there is none, or none that may be trusted.
+        """Return the program stored under ``key``; None if there is none that may be trusted.
 
-        The other arguments are those of its compilation.
+        The other arguments are those of the compilation.
         """
         name = _entry(key)
         data = self._sealed.read(name)
@@ -87,7 +87,7 @@ class ProgramCache:
         return True
 
     def _shrink(self) -> None:
-        """Remove the remains of killed writers, and the least recently used entries until the rest fits."""
+        """Remove the remains of killed writers, and the least recently used entries until the others fit."""
         sweep(self.folder)
         total = 0
         for _, size, path in sorted(self._files()):
@@ -116,8 +116,8 @@ def compile_cached(
     """Return the program of ``compile_graph(graph, machine=machine, **options)``, from the cache if possible.
 
     ``compiled`` calls that function. Without ``look`` it is always called and the program stored.
-    ``say`` is called with one sentence about hit or miss. With operators from outside of the source tree
-    the cache is not used: it does not know what these operators depend on.
+    ``say`` is called with one sentence about each hit or miss. The cache is not used with operators from
+    outside of the source tree, because their dependencies are unknown.
     """
     if added := _added():
         say(f"program cache: not used with operators from outside: {', '.join(added)}")
@@ -134,7 +134,7 @@ def compile_cached(
 
 
 def _added() -> list[str]:
-    """Return the operators from outside; an unused registry has none."""
+    """Return the operators from outside; none if the registry is unused."""
     registries = (sys.modules.get(name) for name in ("compiler.operators", "compiler.lowering"))
     return sorted({name for registry in registries if registry is not None for name in registry.added()})
 
@@ -198,7 +198,7 @@ def _environment() -> str:
 
 
 def _sources() -> Iterator[Path]:
-    """Yield the files of the packages that take part in a compilation."""
+    """Yield the files of the packages that compilation uses."""
     root = Path(__file__).parents[2]
     for package in ("asm", "compiler", "tx8isa"):
         found = (root / package).rglob("*")

@@ -1,7 +1,7 @@
 """``tx8cc --check``: every operator of a model, how it will run, and all refusals, without compiling.
 
-The records of the lowerings, in which a node and its expansion end, tell what computes an operator. No groups
-are formed and no rewrites applied, though these can make one operator of several.
+The records of the lowerings that a node or its expansion uses say what computes an operator. No groups are
+formed and no rewrites applied, although these can join several operators.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FEW = 64
 
 
 class Row(msgspec.Struct, frozen=True):
-    """Nodes of one operator that run in one way.
+    """Nodes of one operator that run on the same unit.
 
     ``state`` is ``engines`` (of the chip, perhaps with some parts on the kernel core), ``kernel core``, ``no
     code``, ``constant`` (computed at compile time), ``refused``, or ``not examined`` for a node that uses the
@@ -201,7 +201,7 @@ def _computed(fate: Fate, parts: list[Node], expander: Expander) -> Row:
 
 
 def _refused(fate: Fate, error: GraphError) -> Row:
-    """Return the row of a refused node. The reason may name an operator inside of it, or of its expansion."""
+    """Return the row of a refused node. The reason may name an operator inside of it, or in its expansion."""
     first = error.causes[0] if error.causes else error
     if not isinstance(first, RefusedNode):
         return Row(fate.operator, "refused", [], [], first.messages[0], [fate.node])

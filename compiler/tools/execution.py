@@ -96,7 +96,7 @@ def report_text(program: Program, outcome: Outcome | None) -> str:
 def bound_reader(
     options: argparse.Namespace, model: ModelFile, sizes: Mapping[str, int] | None = None
 ) -> Reader:
-    """Return the function that reads a model, with what the options bind of its inputs and loops.
+    """Return the function that reads a model, with the values that the options bind for its inputs and loops.
 
     ``sizes``: sizes of the dimensions of --dim, by default the usual ones.
     """
@@ -163,7 +163,7 @@ def at_sizes_of_inputs(
 ) -> tuple[Program, dict[str, Array]]:
     """Return the program with its graph at the sizes of the arrays of --input, and the inputs of a run.
 
-    Sizes that no array gives are the usual ones. Tx8Error for arrays that the program cannot take.
+    Sizes that no array determines are the usual ones. Tx8Error for arrays that the program cannot take.
     """
     from . import run
 
@@ -232,7 +232,7 @@ def execute(
 
 
 def _asked(options: argparse.Namespace, program: Program) -> str:
-    """Return the --dtype as given, or the program's format without one."""
+    """Return the --dtype as given, or by default the program's format."""
     return options.asked_dtype or program.dtype
 
 

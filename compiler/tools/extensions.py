@@ -1,7 +1,7 @@
 """Python files of the user: operators from outside of the source tree, and metrics.
 
 docs/custom_operators.md explains how a file of operators is written. The registries take long to load, so
-they are imported when there is a file.
+they are imported only when there is a file.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _failure(file: Path, error: Exception) -> str:
 
 
 def failure_in(files: Sequence[str], error: Exception) -> str | None:
-    """Put an error of a compilation into words if one of these files took part in it; None for any other."""
+    """Describe an error of a compilation in which one of these files took part; None for any other error."""
     for file in map(Path, files):
         if _line_in(file, error) is not None:
             return _failure(file, error)

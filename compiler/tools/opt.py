@@ -64,7 +64,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 @run_of_tool()
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return the exit status, as the help text lists them."""
+    """Run the command; return the exit status, which the help text lists."""
     parser = make_parser()
     options = parsed(parser, arguments)
     path = Path(options.file)
@@ -194,7 +194,7 @@ def _apply(step: Pass, context: Context, module: ModuleOp, done: Sequence[str]) 
         raise GraphError([f"pass {step.name} left an invalid module: {error}"]) from None
     except Tx8Error:
         raise
-    except Exception as error:  # a pass relies on those before it, and the user may have chosen another order
+    except Exception as error:  # a pass relies on earlier ones, and the user may have chosen another order
         found = f"{type(error).__name__}: {error}".rstrip(": ")
         raise GraphError(
             [f"pass {step.name} does not work on this module ({found}); run so far: {before}"]

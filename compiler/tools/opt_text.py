@@ -2,8 +2,8 @@
 
 The attributes are ``tx8be.done``, the passes already run; ``tx8be.options``; ``tx8be.graph``, the inputs,
 outputs and precision, which the module lacks; and ``tx8be.constants``, a list of name, element type, shape
-and place. The place of a small constant is its bytes in hexadecimal; larger ones are in an .npz file next to
-the text, or omitted where no file is written.
+and place. The place of a small constant is its bytes in hexadecimal. Larger ones are in an .npz file next to
+the text, or omitted if no file is written.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def as_text(
     """Return the text of a module with the attributes above, and the .npz file of its large constants.
 
     The file is None without ``archive``, and for a module that has only small constants. After the last pass
-    the result is assembly, which no attribute holds: then the text has only ``tx8be.done``, and no pass can
+    the result is assembly, which no attribute holds. The text then has only ``tx8be.done``, and no pass can
     continue from it.
     """
     text = module.clone()
@@ -149,7 +149,7 @@ def _rebuild_templates(context: Context, module: ModuleOp, path: Path, decided: 
             rebuild_decisions(context, module)
     except Tx8Error:
         raise
-    except Exception as error:  # the pass relies on those before it, and the text may have been edited
+    except Exception as error:  # the pass relies on earlier ones, and the text may have been edited
         raise GraphError([f"{path}: damaged groups: {type(error).__name__}: {_first_line(error)}"]) from None
 
 

@@ -21,7 +21,7 @@ def program_folder(options: argparse.Namespace, graph: Path) -> Path:
 
 
 def chosen_folder(options: argparse.Namespace, given: str, graph: Path) -> Path:
-    """Return the folder that the user named; for several graphs a folder for each in it."""
+    """Return the folder that the user named; several graphs have a folder each in it."""
     return Path(given) / graph.stem if len(options.graphs) > 1 else Path(given)
 
 
@@ -36,8 +36,8 @@ def check_files(options: argparse.Namespace) -> None:
 def check_files_of(options: argparse.Namespace, path: Path, graph: Graph) -> None:
     """Check the files that are known once a graph is read, as ``check_files`` does.
 
-    These are the files with its constants, and the arrays in --save-inputs and --output-dir, whose files have
-    the names of inputs and outputs.
+    Such files are those with its constants, and the arrays of --save-inputs and --output-dir, which are named
+    after inputs and outputs.
     """
     check_outputs(_made(options, path, graph), _read(options, path, graph))
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 _DRAWS = 8
-"""Draws of random inputs that make up the samples when there are no data."""
+"""Number of draws of random inputs that serve as samples if there are no data."""
 
 
 class RunFault(Exception):
@@ -51,7 +51,7 @@ class RunFault(Exception):
 
 
 class Watch(NamedTuple):
-    """Observations to make of a run."""
+    """The observations to make during a run."""
 
     timed: bool = False
     """Simulate time."""
@@ -356,8 +356,8 @@ def announce_compilation(program: str) -> None:
 def table(outcome: Outcome) -> str:
     """Format a row per output, with cycles if time was simulated; instructions, and the range of the cycles.
 
-    Two columns have the error from rounding inputs and weights, in formats that round them. For a network
-    that was quantised they have the error from that; two more compare the chip with the quantised graph.
+    Two columns have the error from rounding inputs and weights, in formats that round them. For a quantised
+    network they have the error of quantising. Two more columns compare the chip with the quantised graph.
     """
     shown = {name: one_line(name) for name in outcome.judgements}
     width = max(len("output"), *map(len, shown.values()))

@@ -95,7 +95,7 @@ def engines_text(engines: Iterable[Engine]) -> str:
 def _parts(record: Operator) -> set[str]:
     """Return the operators that an expansion may use.
 
-    Two operators that name each other do not expand to each other, because expansions end: one of them only
+    Two operators that name each other do not expand to each other, because expansions end. One of them only
     shares code with the other, and is left out.
     """
     parts = _named_by(record.name)

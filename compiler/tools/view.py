@@ -116,7 +116,8 @@ def write_view(
 
 
 def _bytes_by_phase(phases: Iterable[Phase], outcome: Outcome | None) -> dict[str, int]:
-    """The DDR bytes that each phase moved in a run; without a run, of the values it reads and writes."""
+    """The DDR bytes that each phase moved in a run. Without a run, the bytes of the values that it reads and
+    writes."""
     if outcome is not None and outcome.report is not None:
         return {node["name"]: node["ddr_bytes"] for node in outcome.report["nodes"]}
     return {phase.name: sum(each.size for each in (*phase.reads, *phase.writes)) for phase in phases}
@@ -152,7 +153,7 @@ def _members(phases: Iterable[Phase]) -> dict[str, tuple[Phase, Member]]:
 
 
 def _with_joined(nodes: Mapping[str, NodeProto], own: Mapping[str, NodeFacts]) -> dict[str, NodeFacts]:
-    """The facts of all nodes: one that was joined with its only users has their phase."""
+    """The facts of all nodes; a node that is joined with its only users has their phase."""
     users: dict[str, list[str]] = {}
     for name, node in nodes.items():
         for value in node.input:

@@ -178,7 +178,8 @@ class Chip:
         return copied or released
 
     def serve_time(self) -> bool:
-        """Advance simulated time to the first tile that waits for it, if no tile can run; True if it did."""
+        """If no tile can run, advance simulated time to the first tile that waits for it; return True if it
+        did."""
         busy = any(t.status is Status.RUNNING and t.words[state.LIMIT] != 0 for t in self.tiles)
         return self.simulator is not None and not busy and self.simulator.serve_first()
 

@@ -1,7 +1,7 @@
 """Carrying out DTE copies (docs/isa.md, Copies between tiles).
 
-A copy reads pieces of its source and writes them to one or several targets. One side may be strided, the
-other one is consecutive. The maker of a ``Copy`` has checked that all of its bytes are in memory. The whole
+A copy reads pieces of its source and writes them to one or several targets. One side may be strided; the
+other one is contiguous. The maker of a ``Copy`` has checked that all of its bytes are in memory. The whole
 source is read before anything is written.
 """
 

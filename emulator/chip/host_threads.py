@@ -1,12 +1,13 @@
 """Host threads that share the tiles of a round, and rounds that end without Python.
 
 Each thread takes the next tile of the round, runs it, and takes another one. The threads end a round without
-Python if its tiles have only sent copies that ``sends`` records, waited for them, reached barriers and
-exited. They carry the copies out, each for the next tile that receives some; the last thread releases
-complete barriers, and the next round begins at once. For everything else they return to Python (``System``).
-The log of simulated time takes barriers, copies and exits from here.
+Python if its tiles only sent copies that ``sends`` records, waited for them, reached barriers or exited. Each
+thread carries out copies for the next tile that receives some. The last thread releases complete barriers,
+and the next round begins at once. In all other cases they return to Python (``System``). The log of simulated
+time takes barriers, copies and exits from here.
 
-No result depends on the thread that runs a tile or on Python: a tile's work in a round needs no other tile.
+Results do not depend on which thread runs a tile, nor on Python, because a tile's work in a round needs no
+other tile.
 
 ``work`` and what it calls are compiled; ``shared`` is the address of the words that the threads share.
 """
@@ -202,7 +203,7 @@ def make_wait(wait: int, size: int) -> Function:
     """``wait``, ``size``: number of the record of dte.wait, and bytes of that instruction."""
 
     def wait_for_copies(row: int) -> int:
-        """Let a tile wait for its copies; Python does it when it has taken copies of the tile."""
+        """Let a tile wait for its copies; Python does so instead if it has taken copies of the tile."""
         log, tile_state = get(row, SENDS), get(row, STATE)
         if get(log, COUNT) == 0 and get(log, ROOM) == 0:
             return FOR_PYTHON

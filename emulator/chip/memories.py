@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 RENEWED_AT = 8
-"""The run after which scratchpads get large pages: a program that has run as often will run again."""
+"""The run after which scratchpads get large pages, because a program that ran this often will run again."""
 LARGE = 1 / 8
 """The least share of the scratchpads that such a program writes.
 
@@ -204,7 +204,7 @@ class Memories:
     def _pieces(self, first: int) -> Sequence[tuple[Bytes, Bytes]]:
         """Return the parts of the program's file in the granule of DDR at an offset, and their places.
 
-        Steps of a session write to the same granules again and again.
+        They are cached, because steps of a session write to the same granules again and again.
         """
         if first not in self._known_pieces:
             self._known_pieces[first] = [*self._file_parts(first, first + (1 << GRANULE_SHIFT))]

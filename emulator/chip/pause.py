@@ -24,7 +24,7 @@ _OPERATION = 0xFF
 class Pause:
     """The point to interrupt at: a number of instructions of a tile, or an address that it reaches.
 
-    Every other tile of the round stops at that number, at such an address, or where its quantum ends; the
+    Every other tile of the round stops at that number, at a marked address, or at the end of its quantum; the
     round is not ended. So the rest of the run is the same as without the interruption.
     """
 
@@ -36,8 +36,8 @@ class Pause:
 class Marks:
     """The programs of tiles with marks at some addresses; tiles with the same program share its copy.
 
-    Whole kinds of instructions can be hidden too: their operation becomes "no instruction here", the rest of
-    the word stays.
+    Whole kinds of instructions can be hidden too: their operation then means "no instruction here", and the
+    rest of the word is unchanged.
     """
 
     def __init__(self, addresses: Iterable[int] = ()) -> None:

@@ -47,7 +47,7 @@ def has_tile(port: Port, tiles: int, chip: int | None, tile: int) -> bool:
 
 
 def refused_tile(port: Port, tiles: int, what: str, chip: int | None, tile: int) -> str:
-    """Return why ``has_tile`` refuses; ``what`` names the chip as the program does."""
+    """Return the reason why ``has_tile`` refuses; ``what`` names the chip as the program does."""
     chips = port.chips
     if chip is None or chip >= chips.count:
         return f"{what} is not there, expected x < {chips.x} and y < {chips.y} ({chips.count} chips)"

@@ -56,7 +56,7 @@ class Restart:
         return system
 
     def forget(self) -> None:
-        """Make a new system for the next run: this one was stopped in the middle of its program."""
+        """Make a new system for the next run, because this one was stopped in the middle of its program."""
         self._system = None
 
     def _made(self, options: RunOptions) -> System:
@@ -68,13 +68,14 @@ class Restart:
 
 
 def _repeatable(system: System) -> bool:
-    """Return True if everything that a run leaves in a system is reset here."""
+    """Return True if this class resets everything that a run leaves in a system."""
     watched = system.sanitizer or system.field_run
     return not (system.altered or watched or any(system.traffic.started))
 
 
 def _views(system: System) -> tuple[np.ndarray, np.ndarray]:
-    """Return the words of all tiles that a run changes: state, registers and counts; and the queues' heads.
+    """Return the words of all tiles that a run changes (state, registers and counts), and the heads of
+    queues.
 
     Executed entries of a queue do not matter.
     """
@@ -84,7 +85,7 @@ def _views(system: System) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Pool:
-    """Memories that no run uses at the moment, with the system of the last run: at most one set."""
+    """Memories that no run uses at the moment, with the system of the last run; at most one set is kept."""
 
     def __init__(self, make: Callable[[], Restart]) -> None:
         self._make, self._idle = make, list[Restart]()

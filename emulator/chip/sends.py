@@ -2,9 +2,9 @@
 
 Only copies of instructions are recorded; Python does all others (``traffic``). Each tile receives its copies
 in the order of the senders and of their programs. The order of the receiving tiles does not matter if no copy
-writes a byte that one reads, or a byte of DDR that another writes. Then several host threads share the tiles;
-otherwise Python carries the copies out one after another. A copy from one tile to several is written into
-SPM.
+writes a byte that another one reads, and none writes a byte of DDR that another one writes. Then several host
+threads share the tiles. Otherwise Python carries the copies out one after another. A copy from one tile to
+several is written into SPM.
 
 ``log`` is the address of a tile's records, ``tile_state`` that of its state. Functions outside the class are
 compiled.
@@ -99,7 +99,7 @@ def make_note(first: int, words: tuple[int, ...]) -> Callable[[int, int, int, in
     """Return the function that records a send; arguments are those of ``kinds``."""
 
     def note_send(tile_state: int, log: int, tile: int, everyone: int) -> bool:
-        """Record the send that a tile has reached and count it; False when Python has to execute it."""
+        """Record and count the send that a tile has reached; return False if Python must execute it."""
         record = get(tile_state, state.DETAIL)
         kind = (record - first) * KIND
         if kind < 0 or kind >= len(words) or words[kind] == 0 or get(log, ROOM) == 0:
@@ -223,7 +223,8 @@ def independent(log: int, other: int, tile: int) -> bool:
 
 
 def independent_in_spm(log: int, other: int, tile: int) -> bool:
-    """Return True if copies of ``other`` to a tile write no byte of SPM that its own, in ``log``, read."""
+    """Return True if copies of ``other`` to a tile write no byte of SPM that the tile's own copies, in
+    ``log``, read."""
     for number in range(get(other, COUNT)):
         at = other + 8 * (HEAD + ENTRY * number)
         first = get(at, TARGET)
@@ -239,7 +240,8 @@ def independent_in_spm(log: int, other: int, tile: int) -> bool:
 
 
 def independent_in_ddr(log: int, other: int) -> bool:
-    """Return True if copies in ``log`` write no byte of DDR that one in ``other`` reads or another writes."""
+    """Return True if copies in ``log`` write no byte of DDR that a copy in ``other`` reads or another one
+    writes."""
     for number in range(get(log, COUNT) if get(log, INTO_DDR) != 0 else 0):
         at = log + 8 * (HEAD + ENTRY * number)
         if get(at, TO_DDR) == 1:

@@ -1,7 +1,7 @@
 """Streams: the state of the packets that other tiles send to a tile (docs/isa.md, Streams).
 
-A stream has up to 32 packets of one length. Copies that name a stream in their user id count the bytes of a
-packet; the packet becomes ready when it is complete, or by a packet counter update of the sender.
+A stream has up to 32 packets of one length. Copies that name a stream in their user id count as bytes of a
+packet. The packet becomes ready when it is complete, or by a packet counter update of the sender.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 In a round every tile that can run does so until it exits, faults, waits for its DTE copies, reaches a
 barrier, or has used up its quantum, which is counted in instructions. Then the started copies are carried out
-and complete barriers release their tiles. So the data that tiles exchange do not depend on the number of
+and complete barriers release their tiles. So the data that tiles exchange does not depend on the number of
 threads that ran them.
 """
 
@@ -29,7 +29,7 @@ from .options import DEFAULTS, RunOptions
 from .pause import UNLIMITED, Marks, Pause
 
 QUANTUM = 1 << 20
-"""The most instructions of a tile in one round; they take milliseconds."""
+"""The most instructions of a tile in one round, which take milliseconds."""
 
 
 class System(Chip):
@@ -66,8 +66,8 @@ class System(Chip):
     def run(self, max_instructions: int | None = None, pause: Pause | None = None) -> bool:
         """Run until every tile has exited. Fault: the program faulted, hangs, or reached the limit.
 
-        ``max_instructions`` is the limit of each tile. An interrupt (Ctrl-C) stops all tiles. The result is
-        True when ``pause`` has interrupted the run: another ``run`` continues from there.
+        ``max_instructions`` is the limit of each tile. An interrupt (Ctrl-C) stops all tiles. Returns True if
+        ``pause`` has interrupted the run; another ``run`` then continues from there.
         """
         limit = UNLIMITED if max_instructions is None else max_instructions
         pool, scratch = self.memories.thread_pool, self.memories.scratch(self.threads)
@@ -109,7 +109,8 @@ class System(Chip):
         return False
 
     def _repeats(self) -> bool:
-        """Return True if a strict run repeats an earlier state: it would then repeat itself without end."""
+        """Return True if a strict run is back in an earlier state, so that it would repeat itself without
+        end."""
         return self.sanitizer is not None and self.sanitizer.repeats()
 
     def _end_quanta(self, faults: list[tuple[int, Fault]]) -> bool:
@@ -132,8 +133,8 @@ class System(Chip):
     ) -> list[tuple[int, Fault]]:
         """Run the quanta of some tiles, given by their ends; return faults as ``_run_tiles`` does.
 
-        A tile whose log of simulated time is full waits until all have stopped, and continues when the logs
-        have been processed: the simulation needs the logs of all tiles.
+        A tile whose log of simulated time is full waits until all tiles have stopped, because the simulation
+        needs the logs of all of them. It continues when the logs have been processed.
         """
         for tile in tiles:
             tile.words[state.LIMIT] = min(quanta[tile.number], limit, self._pause.instructions)

@@ -118,7 +118,7 @@ class Traffic:
             observer.copy_done(tile, work.copy, not moved)
 
     def _destinations(self, tile: Tile, record: Instruction, values: dict[str, int]) -> list[int]:
-        """Return the tiles a copy goes to, this one when it names none.
+        """Return the tiles to which a copy goes; this tile if it names none.
 
         Fault when the chip has no such tile.
         """

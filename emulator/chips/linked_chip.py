@@ -1,10 +1,10 @@
 """One of several chips, whose behaviour depends only on its program and the messages that reach it.
 
-Simulated time orders everything between chips. A chip runs a round of its tiles. Then it advances time as far
-as no tile holds it back and no other chip may still send something (``bound``). Messages from others take
-effect at their time, before the next round. A tile whose polls fail repeatedly holds back no time: it
-continues only when something arrives. So rounds, messages and their times have the same order however far the
-other chips are, and wherever they are emulated.
+Simulated time orders everything between chips. A chip runs a round of its tiles. Then it advances time as
+long as no tile holds it back and no other chip may still send something (``bound``). Messages from others
+take effect at their time, before the next round. A tile whose polls fail repeatedly does not hold back time;
+it continues only when something arrives. So the order of rounds and messages, and their times, do not depend
+on how far the other chips are or where they are emulated.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class LinkedChip(System):
 
     @property
     def next_leaving(self) -> int:
-        """Return the time before which the chip puts nothing on a link without another round."""
+        """Return the time before which the chip sends nothing over a link unless it runs another round."""
         return min(self.time.next_departure, self.links.next_time)
 
     @property
@@ -168,7 +168,7 @@ class LinkedChip(System):
         return any(tile.status is Status.RUNNING for tile in self.tiles)
 
     def step(self, bound: int, limit: int) -> Outgoing:
-        """Advance as far as messages from ``bound`` on cannot change anything, by one round at most."""
+        """Advance until messages from ``bound`` on could change something, by at most one round."""
         if self.failure:
             return Outgoing([], [], False)
         before = self.rounds, self.time.now, self.time.next_event, self.promise

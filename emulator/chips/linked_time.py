@@ -59,7 +59,7 @@ class LinkedSimulator(Simulator):
     def only_polls(self, tile: Tile) -> bool:
         """Return True if a tile's last instruction was another failed poll, and nothing arrived in between.
 
-        After the first failed poll it may still continue, because the register's value may suffice for it.
+        After the first failed poll it may still continue, because the value of the register may satisfy it.
         """
         return bool(self._polled[tile.number] == tile.retired - 1)
 
@@ -130,7 +130,7 @@ class LinkedSimulator(Simulator):
         return layout.HUGE if (exited | (self._heads[:, layout.T_AT] == 0)).all() else self.next_event
 
     def let_pass(self, tiles: Iterable[int]) -> None:
-        """After a round: let these tiles hold back no time until they act again."""
+        """After a round, let these tiles not hold back time until they act again."""
         self.reach(1)  # the last instructions show when each tile holds back time
         self.chip[self._places[list(tiles)] + layout.P_HOLD] = layout.HUGE
 

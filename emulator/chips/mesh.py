@@ -1,7 +1,7 @@
 """A loaded program on several chips, all or some of them in this process.
 
-Each chip advances as far as it can know the messages of the others: none arrives before the sender's promise
-and the latency of the links between. The chip with the earliest promise can always advance.
+Each chip advances as far as it can know the messages of the others. None arrives before the sender's promise
+plus the latency of the links between them. The chip with the earliest promise can always advance.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Fact = TypeVar("Fact")
 class ChipMesh:
     """All chips of a machine. ``watch`` gives the sinks of a chip, ``passed`` receives passages over links.
 
-    ``numbers`` are the chips emulated here, in ascending order, by default all; a subclass decides who
+    ``numbers`` are the chips emulated here, in ascending order, by default all. A subclass decides who
     emulates the others. ``pages`` as for ``Memories``: pages that chips share. ``memories``: memories of all
     chips after loading, for repeated runs; without them new ones are made.
     """
@@ -157,7 +157,7 @@ class ChipMesh:
     # -- standing still ----------------------------------------------------------------------------------
 
     def _all_stand_still(self) -> bool:
-        """Return True if nothing is under way on the chips of other ranks either."""
+        """Return True if nothing is in transit on the chips of other ranks either."""
         return True
 
     def _of_all(self, fact: Fact) -> list[Fact]:
@@ -165,9 +165,9 @@ class ChipMesh:
         return [fact]
 
     def _stand_still(self, limit: int) -> bool:
-        """Nothing is under way: return True if the run is over; otherwise let tiles that poll look again.
+        """Nothing is in transit: return True if the run is over; otherwise let polling tiles poll again.
 
-        Fault when one has happened, or when looking again changes nothing.
+        Fault if a chip has one, or if polling again changes nothing.
         """
         still = self._of_all(Stillness.of(self.chips, self._moved))
         failures = [failure for one in still for failure in one.failures]

@@ -41,7 +41,7 @@ class RemoteCopy:
 
 @dataclass(frozen=True, slots=True)
 class RemoteUpdate:
-    """A packet counter update. It takes a link no time (proposed), and overtakes nothing."""
+    """A packet counter update. It needs no time on a link (proposed), and overtakes nothing."""
 
     origin: MessageOrigin
     chip: int
@@ -58,7 +58,7 @@ class RemoteUpdate:
 class Receipt:
     """Confirms to a sender that its copy is in the target's memory, or was refused there.
 
-    It takes the latency of the links and waits for none of them (proposed).
+    It takes the latency of the links and does not wait for other messages on them (proposed).
     """
 
     origin: MessageOrigin

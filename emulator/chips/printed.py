@@ -1,7 +1,7 @@
 """Text that the programs of several chips print, in the order of simulated time.
 
-Chips run ahead of one another as far as they can, which differs between emulations. So the text of a chip is
-kept until no chip can print anything earlier.
+Chips run ahead of one another as far as they can, and how far differs between emulations. So the text of a
+chip is kept until no chip can print anything earlier.
 """
 
 from __future__ import annotations

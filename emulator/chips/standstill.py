@@ -1,4 +1,4 @@
-"""Detects that chips stand still for ever, and writes the message about it."""
+"""Detects that chips stand still for ever, and reports it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Stillness(NamedTuple):
 
 
 class StandingChips:
-    """The state in which some chips stand still, kept to detect that they do so for ever."""
+    """The state in which some chips stand still, which shows if they do so for ever."""
 
     def __init__(self) -> None:
         self._registers: list[bytes] = []
@@ -77,7 +77,7 @@ class Hindrance(NamedTuple):
 
 
 def deadlock(hindrances: Iterable[Hindrance]) -> Fault:
-    """Return the fault of a program that hangs for ever; ``hindrances`` of all chips."""
+    """Return the fault of a program that hangs for ever; ``hindrances`` are those of all chips."""
     ordered = sorted(hindrances)
     waits = [text for one in ordered for text in one.waits]
     links = [text for one in ordered for text in one.links]

@@ -12,7 +12,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 _LONGEST_NAME = 200
-"""The most letters of an output's name in its file's name; file systems allow some more."""
+"""The most letters of an output's name in a file name; file systems allow a few more."""
 
 
 def write_array(array: Array, file: IO[bytes]) -> None:
@@ -26,7 +26,7 @@ def random_arrays(
     """Return the given arrays, and random ones for the other (name, shape, dtype) inputs, in order.
 
     Numbers of NumPy's ``default_rng(seed)``, normally distributed with mean 0 and deviation 1, rounded to the
-    dtype (integers: toward zero). An input gets the same numbers whether others are given or not.
+    dtype (integers: toward zero). An input gets the same numbers even if others are given.
     """
     generator = np.random.default_rng(seed)
     arrays = dict(given)
@@ -39,8 +39,8 @@ def random_arrays(
 def file_names(outputs: Iterable[str]) -> dict[str, str]:
     """Return the name of the .npy file of each output, no two alike.
 
-    Anything but ``[A-Za-z0-9_.-]`` becomes ``_``, long names are cut, and a name that another output has gets
-    a number.
+    Anything but ``[A-Za-z0-9_.-]`` becomes ``_``, and long names are cut. A name that another output already
+    has gets a number.
     """
     plain = {output: re.sub(r"[^A-Za-z0-9_.-]", "_", output)[:_LONGEST_NAME] for output in outputs}
     taken = {name for output, name in plain.items() if name == output}

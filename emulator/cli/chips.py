@@ -1,7 +1,7 @@
 """tx8emu on several chips: observers, printed text and written files.
 
-The chips of a run may be emulated by several ranks. Each collects the findings about its own chips as plain
-data; one of them combines these.
+The chips of a run may be emulated by several ranks. Each rank collects the findings about its own chips as
+plain data, and one rank combines them.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class ChipsWatching:
     def lines(self, found: RunFindings, form: str | None) -> list[str]:
         """The output of ``--stats``, if it has a ``form``, and of ``--against``.
 
-        That of all chips together, then of the one that ends last.
+        First come the statistics of all chips together, then those of the chip that ends last.
         """
         report = _report(found)
         if report is None:
@@ -251,7 +251,7 @@ class ChipsWatching:
 
 
 def _report(found: RunFindings) -> ChipsReport | None:
-    """Return the statistics of all chips together; None if nothing counted."""
+    """Return the statistics of all chips together; None if no chip counted anything."""
     reports = [chip.report for chip in found.chips if chip.report]
     return chips_report(reports, found.links) if reports else None
 

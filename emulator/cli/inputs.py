@@ -19,7 +19,7 @@ from .options import make_parser
 def read_inputs(options: argparse.Namespace, program: Program, say: bool = False) -> dict[str, Array]:
     """Return the arrays of --input, and with --random random ones for the other inputs."""
     given = _given(options.input, program)
-    shapes = program.image.shapes  # random arrays have the usual sizes, or those of the given ones
+    shapes = program.image.shapes  # random arrays have the usual sizes, or the sizes of the given ones
     sizes = usual_sizes(shapes) | (known_sizes(shapes, program.inputs, given) if shapes else {})
     buffers = [sized(shapes, buffer, sizes) for buffer in program.inputs]
     wanted = [(buffer.name, buffer.shape, travel_dtype(buffer)) for buffer in buffers]

@@ -1,7 +1,7 @@
 """The manual as text for a terminal: ``tx8emu --instructions``.
 
-An entry begins with the mnemonic in the first column, so that ``grep '^ct'`` gives a list of one line each;
-the rest of the entry is indented.
+An entry begins with the mnemonic in the first column, so that ``grep '^ct'`` gives a list of one line each.
+The rest of the entry is indented.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def show(pattern: str | None) -> None:
     if not tty or text.count("\n") < shutil.get_terminal_size().lines:
         print(text, end="", flush=True)
         return
-    import pydoc  # here, because loading it takes long
+    import pydoc  # imported here, because it loads slowly
 
     pydoc.pager(text)
 

@@ -235,7 +235,8 @@ def _number(text: str) -> int:
 
 
 def tensor_file(text: str, names: Collection[str]) -> tuple[str, str | None]:
-    """Split a tensor and the .npy file to save it in; None to print it. ``names`` are the buffers' names."""
+    """Split text into a tensor and the .npy file that saves it; the file is None to print the tensor.
+    ``names`` are the buffers' names."""
     found = None if text in names else named_file(text, names)
     return found if found else (text, None)
 

@@ -181,7 +181,7 @@ def _run(session: ProgramSession, runs: Runs, where: str) -> None:
 
 
 def _room(result: Array, count: int, what: str) -> Array:
-    """Return an array for a result of every run; ScriptError when it is larger than any tensor."""
+    """Return an array for a result of every run; ScriptError if it is larger than any tensor may be."""
     if count * result.nbytes > _MOST_BYTES:
         found = f"{count} runs of {result.nbytes} bytes"
         raise ScriptError(f"{what}: {found}; at most {_MOST_BYTES} are kept in one step: use several steps")
@@ -200,7 +200,7 @@ def _count(each: Mapping[str, Array], repeat: int | None, where: str) -> int:
 
 
 def _check_names(files: Files, arrays: Mapping[str, Array], missing: str) -> None:
-    """Raise ScriptError for a name that is not there."""
+    """Raise ScriptError for a name that does not exist."""
     wrong = next((name for name in files if name not in arrays), None)
     if wrong is not None:
         raise ScriptError(f"{missing} '{wrong}'; there are: {', '.join(arrays) or 'none'}")

@@ -1,7 +1,7 @@
 """``tx8emu --warm``: the machine code that programs commonly need, made at once.
 
-Omitted are variants that few programs use: other rounding modes than nearest even, kernels that note numeric
-exceptions, and the post-processing of the matrix engine (``ne_post``).
+Variants that few programs use are omitted: other rounding modes than nearest even, kernels that record
+numeric exceptions, and the post-processing of the matrix engine (``ne_post``).
 """
 
 from __future__ import annotations

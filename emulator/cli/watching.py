@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Views:
-    """The views of a run besides its outputs, as the options of these names; None if not wanted.
+    """The requested views of a run in addition to its outputs, named like the options; None if not wanted.
 
-    ``title`` is the program's name in page and trace. ``page`` and ``data`` are the files of ``--report``,
+    ``title`` is the program's name in page and trace. ``page`` and ``data`` are the files of ``--report``.
     ``against`` has the statistics of an earlier run, with which this one is compared.
     """
 
@@ -101,7 +101,7 @@ class Watching:
     def finish(self, system: System, fault: Fault | None) -> list[str]:
         """Write the files of a finished run; return messages about unwritable files.
 
-        ``fault``: the fault that stopped the run, if any. The outputs of the run are written by then, so that
+        ``fault``: the fault that stopped the run, if any. The outputs of the run have been written before, so
         nothing is lost.
         """
         found = system.sanitizer.hazards() if system.sanitizer else None

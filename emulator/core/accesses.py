@@ -12,7 +12,8 @@ from tx8isa.riscv.format import Scalar
 
 
 def host_address(s: Any, address: int, size: int) -> int:
-    """Return the host address of ``size`` bytes at a core address, or 0 if they are not all in one memory."""
+    """Return the host address of ``size`` bytes at a core address, or 0 if one memory does not contain all of
+    them."""
     off = u64(address - s64(s[u64(state.CORE_SPM)]))
     if off <= u64(s64(s[u64(state.SPM_BYTES)]) - size):
         return s64(s[u64(state.SPM)]) + s64(off)

@@ -1,6 +1,6 @@
 """The program text as the kernel core runs it: the fetched bytes, and their decoded words.
 
-Both are copies: a program's writes to its own text in DDR take effect after a fence.i of that tile.
+Both are copies. A program's writes to its own text in DDR take effect after a fence.i of that tile.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class Code:
         return word & (1 << 8 * size) - 1 if inside else None
 
     def missing(self, address: int) -> int:
-        """Return the address that cannot be fetched where ``word`` is None: the instruction's or after it."""
+        """Return the address that cannot be fetched where ``word`` is None: that of the instruction, or one
+        after it."""
         begins = any(first <= address <= first + length - PARCEL for first, length in self.runs)
         return address + PARCEL if begins else address
 
@@ -83,7 +84,7 @@ class Code:
         """Return the scalar instruction that the compiled loop stopped at, and its field values.
 
         A compressed instruction is returned as the full one. A program that polls a register stops at the
-        same instruction again and again, so each is decoded once.
+        same instruction repeatedly, so each is decoded once.
         """
         if address not in self._scalars:
             self._scalars[address] = self._decoded_scalar(address)
@@ -101,7 +102,7 @@ class Code:
         return {}
 
     def size(self, address: int) -> int:
-        """Return the bytes of the instruction at a core address, also where its word is marked."""
+        """Return the bytes of the instruction at a core address, even if its word is marked."""
         if address not in self._sizes:
             at = address - self.base
             found = encoding.decode(self.text[at : at + _LONGEST].tobytes())

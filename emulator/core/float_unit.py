@@ -1,10 +1,10 @@
 """The floating-point unit of the kernel core: one compiled function for all F and D operations.
 
 The loop of ``core`` calls it with a predecoded word (``predecode``, FLOAT) and the address of the tile's
-state. It is compiled by itself, and only for programs with such an instruction.
+state. It is compiled separately, and only for programs with such an instruction.
 
 The bodies of the records are exact and know all modes and flags. An operation of the host is used instead if
-it is sure to give the same. IEEE 754 fixes the results of the host, so no bit depends on the host.
+it certainly gives the same result. IEEE 754 fixes the results of the host, so no bit depends on the host.
 """
 
 from __future__ import annotations
@@ -30,22 +30,23 @@ class HostOperation(NamedTuple):
     """An operation of the host that gives the result of an instruction, as text for the loop of ``core``.
 
     x, y, z are binary64 operands, p, q, r binary32 ones, a, b words of registers. ``found`` is computed
-    first; if ``right`` holds then, ``value`` is the result. A binary32 instruction is only tried on
-    operands that are NaN-boxed (``boxed``). Operations that differ only in ``found`` share their code.
+    first; if ``right`` then holds, ``value`` is the result. A binary32 instruction is only tried on operands
+    that are NaN-boxed (``boxed``). Operations that differ only in ``found`` share their code.
     """
 
     found: str
     right: str = "True"
     value: str = "found"
     mode: int = DYN
-    """The rounding mode that it is right for; DYN: any."""
+    """The rounding mode for which it is right; DYN means any mode."""
     inexact: bool = False
-    """Right only with "inexact" set already: nothing here finds out if it would be."""
+    """Right only if "inexact" is set already, because it does not compute that flag."""
     boxed: bool = False
 
 
 def normal64(bits: int) -> bool:
-    """Return True for a finite binary64 above the smallest normal number, which may come from below."""
+    """Return True for a finite binary64 above the smallest normal number, to which a smaller one may be
+    rounded."""
     return 1 << 52 < bits & 0x7FFFFFFFFFFFFFFF < 0x7FF << 52
 
 
@@ -123,7 +124,7 @@ def on_host(record: Scalar, mode: int) -> bool:
 
 
 _GROUP = 8
-"""Records per function: each call in one costs it two stores at its start, taken or not."""
+"""Records per function; each call in a function costs it two stores at its start, even if it is not made."""
 
 _HEAD = f"""
 def unit(word, address):
@@ -158,7 +159,8 @@ def float_records() -> tuple[Scalar, ...]:
 
 
 _described: dict[tuple[int, ...], tuple[tuple[Scalar, ...], FixedMeaning]] = {}
-"""Descriptions by the identities of records, which the entry keeps alive: every chip asks for them."""
+"""Descriptions by the identities of records, which the entry keeps alive; they are cached because every chip
+asks for them."""
 
 
 def describe(records: tuple[Scalar, ...]) -> FixedMeaning:
@@ -194,14 +196,15 @@ def _group(records: dict[int, Scalar]) -> Callable[..., int]:
     for number, record in records.items():
         lines.append(f"    if op == {number}:\n")
         lines.append(f"        value, flags = {names.call(record.body, _sources(record))}\n")
-    # Local copies of the formats: Numba would compile every function anew for each constant.
+    # Local copies of the formats, because Numba would compile every function again for each constant.
     for pair in (SINGLE, DOUBLE, INT32, UINT32, INT64, UINT64):
         lines.insert(0, f"    {names.name(pair)} = s64({pair[0]}), s64({pair[1]})\n")
     return names.function(_GROUP_HEAD + "".join(lines) + _GROUP_TAIL, "group")
 
 
 def generate_unit() -> Unit:
-    """Write the unit: a plain function of a predecoded word and the state's address; 0, or why it stopped."""
+    """Write the unit: a plain function of a predecoded word and the state's address; it returns 0, or the
+    reason of a stop."""
     names = Names()
     names.scope.update({function.__name__: function for function in _USED})
     records = dict(enumerate(float_records()))

@@ -1,18 +1,18 @@
-"""The kernel core: one compiled loop over predecoded words, written from the scalar records.
+"""The kernel core: one compiled loop over predecoded words, generated from the scalar records.
 
-The loop executes a tile until something happens that it cannot do itself: it then returns a reason of
-``stop``, with the program counter on the instruction concerned. Engine instructions are issued and executed
-from inside; after each of them the loop reads ``state.LIMIT`` again, so that it can be stopped from outside.
+The loop executes a tile until something happens that it cannot do itself. It then returns a reason of
+``stop``, with the program counter at the instruction concerned. Engine instructions are issued and executed
+inside the loop. After each of them it reads ``state.LIMIT`` again, so that it can be stopped from outside.
 
-Its source is text: the templates below, and between them the bodies of the records. A loop in plain Python
-would be a second definition of every instruction, or would call the bodies, and a call costs more than most
+Its source is text: the templates below, with the bodies of the records inserted. A loop in plain Python would
+be a second definition of every instruction, or would call the bodies, and a call costs more than most
 instructions do. ``{NAME}`` is a number, see ``_numbers``; ``s`` is a view of the tile's words.
 
 ``loop`` has only frequent instructions and calls nothing, because every value that is needed after a call
-costs all other instructions a register. ``run`` calls ``loop`` from more than one place; otherwise LLVM would
-inline it, which makes it a quarter slower. ``run`` also calls translated code (``translate``), the
+costs a register for all other instructions. ``run`` calls ``loop`` in more than one place. Otherwise LLVM
+would inline it, which makes it a quarter slower. ``run`` also calls translated code (``translate``), the
 floating-point unit, the registers of the NCC and the hook of hints. It also reads mhartid, with which every
-program begins; otherwise sixteen tiles would leave compiled code one by one.
+program begins, because otherwise sixteen tiles would leave compiled code one by one.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _jump(target: str) -> list[str]:
 
 
 UNCHECKED, HAZARDS, DATA = 0, 1, 2
-"""Checks of loads and stores: none; ``state.CORE_CHECK``; that no data are missing. The last two add up."""
+"""Checks of loads and stores: none; those of ``state.CORE_CHECK``; a check for missing data."""
 
 
 def statement(record: Scalar, names: Names, checked: int = UNCHECKED, length: int = FULL) -> list[str]:
@@ -195,7 +195,7 @@ def statement(record: Scalar, names: Names, checked: int = UNCHECKED, length: in
     ``length``: of the instruction in parcels, which gives the return address of a call.
     """
     second = "s64(s[t])" if any(field.name == "rs2" for field in record.fields) else "imm"
-    # Read where it is used: kept in a register, these bases cost every other instruction more.
+    # Read where they are used, because keeping these bases in registers slows every other instruction.
     pc = f"({_BASE} + s64(index) * {PARCEL})"
     if record.kind == "divide":
         return [_counted("DIVISIONS"), f"s[d] = {names.call(record.body, ['a', second])}"]
@@ -220,7 +220,8 @@ def statement(record: Scalar, names: Names, checked: int = UNCHECKED, length: in
 
 
 def _maintenance(record: Scalar, checked: int) -> list[str]:
-    """Return lines of a fence or of cache maintenance: only simulated time and the sanitizer notice them."""
+    """Return lines of a fence or of cache maintenance, which only simulated time and the sanitizer
+    observe."""
     counted = {"cache": "CACHES", "cache line": "CACHE_LINES"}.get(record.kind)
     lines = [_counted(counted)] if counted else ["pass"]
     if checked & HAZARDS:
@@ -264,7 +265,8 @@ def _check(record: Scalar, checked: int) -> list[str]:
 
 
 def _memory_access(record: Scalar, names: Names, checked: int) -> list[str]:
-    """Return lines of a load or store. Sizes pass through ``s64``: Numba compiles anew for literals."""
+    """Return lines of a load or store. Sizes pass through ``s64``, because Numba compiles a function again
+    for each literal."""
     size = record.width
     lines = [
         f"host = host_address(s, a + imm, s64({size}))",
@@ -363,7 +365,7 @@ def generate_run(checked: int = UNCHECKED) -> Run:
         loop.append(f"        elif op == {operation}:\n")
         lines = statement(record, names, checked, length)
         if length != FULL and lines[-1] not in ("continue", "break"):
-            # The common end of the loop adds a full length. An end of its own made all operations slower.
+            # The common end of the loop adds a full length. A separate end made all operations slower.
             lines.append(f"index -= u64({FULL - length})")
         loop += [f"            {line}\n" for line in lines]
         if record.kind in _LEAVE:

@@ -5,13 +5,13 @@
 Registers are positions in ``state``. All operations of the floating-point unit are FLOAT; their immediate is
 [7:0] number in ``float_unit``, [10:8] rounding mode, [22:16] rs3.
 
-An instruction may begin at every two bytes (a *parcel*), so each has the word of the instruction that begins
-there, also inside another one. A compressed instruction is decoded as its full form, with an operation
-of its own that says how long it is.
+An instruction may begin at every two bytes (a *parcel*). So each parcel has the word of the instruction that
+begins there, even inside another instruction. A compressed instruction is decoded as its full form, with an
+operation of its own that says how long it is.
 
-NOTHING is not an instruction, or the inside of a wide one. A wide instruction is checked completely when
-it is decoded; its immediate is the record number and the worker (``tables.WORKER_SHIFT``), its rd the length
-in parcels.
+NOTHING marks a place without an instruction, and the inside of a wide one. A wide instruction is checked
+completely when it is decoded. Its immediate is the record number and the worker (``tables.WORKER_SHIFT``),
+its rd the length in parcels.
 """
 
 from __future__ import annotations
@@ -166,7 +166,8 @@ def reads_hart() -> int:
 
 @cache
 def host_operation(mnemonic: str) -> int:
-    """Return the loop's operation that an instruction shares with the first of its group; else FLOAT."""
+    """Return the loop's operation for an instruction: that of the first one in its group; FLOAT without a
+    group."""
     names = [record.mnemonic for record in rv.scalar_instructions()]
     return FIRST_SCALAR + names.index(host_groups()[mnemonic][0]) if mnemonic in host_groups() else FLOAT
 
@@ -190,7 +191,7 @@ def _pack(operation: int, record: Scalar, values: dict[str, Words]) -> Words:
 def _pack_float(number: int, record: Scalar, words: Words) -> Words:
     """Return FLOAT, or an operation of the loop that may suffice.
 
-    Missing operands repeat the first one, so that the test for NaN-boxing does not depend on them.
+    A missing operand repeats the first one, so that it does not affect the test for NaN-boxing.
     """
     fields = _places(record, _values(record, words))
     rs2, rs3 = (fields.get(name, fields["rs1"]) for name in ("rs2", "rs3"))
@@ -208,7 +209,7 @@ def _values(record: Encoding, words: Words) -> dict[str, Words]:
 
 
 def _places(record: Scalar, values: dict[str, Words]) -> dict[str, Words]:
-    """Return field values with registers as places in the state; writes to x0 have their own."""
+    """Return field values with registers as places in the state; writes to x0 go to a separate place."""
     fields = {}
     for field in record.fields:
         found = values[field.name]
@@ -237,7 +238,7 @@ def reads_clock(decoded: Words) -> bool:
 
 
 def explain(text: bytes, offset: int) -> str:
-    """Return why there is no instruction at a byte offset of the text."""
+    """Return the reason why no instruction begins at a byte offset of the text."""
     word = int.from_bytes(text[offset : offset + 4], "little")
     if encoding.is_wide(word):
         found = encoding.decode(text, offset)

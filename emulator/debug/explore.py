@@ -1,9 +1,9 @@
 """``--explore N``: runs the program in N other orders that the queues permit, and compares the results.
 
-In every order each decision is random: the next entry to execute among those that may begin, over all
-workers, and whether one is executed right after an instruction was issued, although nothing waits for it yet.
-One of the orders is serial mode. When the memories differ at the end, bisection finds the first decision that
-makes them differ: decisions up to some number are those of the order, all later ones are the usual ones.
+In every order each decision is random: which entry is executed next among those of all workers that may
+begin, and if one is executed right after an instruction was issued although nothing waits for it. One of the
+orders is serial mode. If the memories differ at the end, bisection finds the first decision that makes them
+differ. Decisions up to some number are those of the order, all later ones are the usual ones.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Outcome:
 class Difference:
     """An order with another result, because ``at`` was executed earlier or later than usual.
 
-    ``hazard`` is the one that the sanitizer finds for this instruction, if any.
+    ``hazard`` is the hazard that the sanitizer finds for this instruction, if any.
     """
 
     order: str
@@ -79,8 +79,8 @@ class Difference:
 def explore(start: Start, orders: int, seed: int, limit: int | None = None) -> Iterator[Difference]:
     """Run ``orders`` other orders; yield those whose result differs from the usual order's.
 
-    The first has the reason too, if it can be found, which takes some twenty runs more. ``limit`` is that of
-    ``System.run``. Faults are part of a result, so none is raised.
+    The first one has the reason too, if it can be found, which takes some twenty more runs. ``limit`` is that
+    of ``System.run``. Faults are part of a result, so none is raised.
     """
     explorer, explained = _Explorer(start, limit), False
     for number in range(orders):
@@ -147,7 +147,8 @@ class _Explorer:
         return Outcome(fault, memories, decisions, tuple(map(tuple, words[:, last].tolist())))
 
     def random_run(self, seed: int, limits: tuple[int, ...]) -> Outcome:
-        """Run in a random order, with kernels that exist already, so that no decision depends on them."""
+        """Run in a random order, with kernels that are compiled already, so that no decision depends on
+        them."""
         system = self.start(False, False)
         system.engines.slots = system.slots = self.slots
         for tile in system.tiles:

@@ -14,7 +14,7 @@ from . import tables
 def expected_slots(records: npt.NDArray[np.int64], control: npt.NDArray[np.int64]) -> list[int]:
     """Return the distinct slots of engine instructions, given by record numbers and control words.
 
-    Formats and rounding modes that come from registers are not known here.
+    Formats and rounding modes from registers are unknown here.
     """
     table = tables.table()
     found = set()

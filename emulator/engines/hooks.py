@@ -1,8 +1,8 @@
 """Hooks that compiled code calls when an engine instruction is issued or a wait has ended.
 
-The hook of simulated time is also called when a tile sends copies, waits for them, reaches a barrier or
-exits. Simulated time and the sanitizer have one hook each. The addresses are words of a tile's state, 0
-without a hook.
+The hook of simulated time is also called if a tile sends copies, waits for them, reaches a barrier or exits.
+Simulated time and the sanitizer have one hook each. The addresses are words of a tile's state, 0 without a
+hook.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Issue of an engine instruction: operands, rules and byte ranges, as plain functions that are compiled.
 
-The entry is built at its place in the queues. Values come from the loaded program text, which predecoding has
-checked, and from registers, whose values are checked here. For packets, ``tile/ncc.py`` has already put
-checked values into the entry. Accepted values keep every extent and product below 2**63 (``tables.checks``).
+The entry is built at its place in the queues. Values come from the loaded program text, which was checked
+when it was predecoded, and from registers, whose values are checked here. For packets, ``tile/ncc.py`` has
+already put checked values into the entry. Accepted values keep every extent and product below 2**63
+(``tables.checks``).
 
 ``s`` is the address of the tile's state, ``t`` that of the records' tables, ``q`` that of a worker's queues;
 ``fields`` and ``entry`` are positions in the queues.
@@ -273,7 +274,7 @@ def generate_issue() -> Callable[[int, int], int]:
 
 @cache
 def _unwritten() -> Callable[[int, int], int]:
-    """Return the issue function without its dispatchers, as the rest of its key in the cache."""
+    """Return the issue function without its dispatchers, which is the rest of its key in the cache."""
 
     def dispatch(number: int, q: int) -> int:
         return 0

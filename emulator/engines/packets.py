@@ -46,7 +46,7 @@ class Refused(Exception):
 def window_address(s: Any, address: int, size: int) -> int:
     """Return the host address of ``size`` bytes of an operand register at a core address, or 0 without one.
 
-    Either half of a register can be accessed alone (proposed).
+    Each half of a register can be accessed separately (proposed).
     """
     off = u64(address - s64(s[u64(state.NCC)]))
     stride = u64(s[u64(state.NCC_STRIDE)])
@@ -63,7 +63,7 @@ def window_address(s: Any, address: int, size: int) -> int:
 
 @cache
 def register_map() -> npt.NDArray[np.uint8]:
-    """Return 1 for each register of an operand, 0 for the others, where a store has effects."""
+    """Return 1 for each operand register in which a store has effects, 0 for the others."""
     places = np.zeros(PLACES, np.uint8)
     for packet in PACKETS.values():
         for register in packet.registers:

@@ -6,8 +6,8 @@ conflicts with one of its own: write and read, read and write, or write and writ
 order: byte ranges, results up to the 256-byte line; proposed). In serial mode the oldest entry is always
 next. Entries are executed as late as the queue depths allow, so a program that forgets a wait sees old data.
 
-Each worker has queues of its own and nothing orders its entries against those of another. The engines are
-shared: when several workers have entries, ``arbitrate`` chooses.
+Each worker has separate queues, and nothing orders its entries against those of other workers. The engines
+are shared: when several workers have entries, ``arbitrate`` chooses.
 
 ``s`` is the address of the tile's state, ``q`` that of the queues of one worker. The queues of the workers
 follow one another, those of worker 0 at ``state.QUEUE``.
@@ -152,13 +152,13 @@ def ready(q: int, number: int) -> bool:
 def choose(s: int, q: int) -> int:
     """Return the sequence number of the worker's entry to execute next; its queues are not empty.
 
-    Parallel mode takes the engines in turn, so that independent work is in fact reordered.
+    Parallel mode serves the engines in turn, so that independent work is really reordered.
     """
     oldest = get(q, OLDEST)
     if get(q, SERIAL) == 1 or get(q, NEXT) - oldest >= ENTRIES - 1:
         return oldest
     if get(q, COUNTS + get(q, entry_at(oldest) + E_ENGINE)) == get(q, PENDING):
-        return oldest  # one engine has all entries: by far the most frequent case
+        return oldest  # one engine has all entries, which is by far the most frequent case
     engine = get(s, state.TURN)
     for _ in range(ENGINES):
         engine = 0 if engine >= ENGINES - 1 else engine + 1
@@ -183,7 +183,7 @@ def arbitrate(s: int) -> int:
     """Execute one entry of any worker, the engines in turn; return -1 or a stop reason.
 
     Among workers whose first entry an engine could begin, the one with the smallest priority register is
-    served, equal ones in turn (both proposed).
+    served; equal ones are served in turn (both proposed).
     """
     first, workers = get(s, state.QUEUE), get(s, state.WORKERS)
     engine = get(s, state.TURN)
@@ -216,8 +216,8 @@ def pseudo_random(seed: int, number: int) -> int:
 def advance_at_random(s: int, q: int) -> int:
     """Execute a random entry of any worker that may begin; return -1 or a stop reason.
 
-    From the decision ``X_LIMIT`` on, entries are executed in the usual order. The order does not depend on
-    the kernels that are compiled already: a decision that cannot be executed yet is not counted.
+    After the decision ``X_LIMIT``, entries are executed in the usual order. The order does not depend on the
+    kernels that are already compiled, because a decision that cannot be executed yet is not counted.
     """
     order, first, workers = get(s, state.ORDER), get(s, state.QUEUE), get(s, state.WORKERS)
     number = get(order, X_COUNT)
@@ -253,7 +253,7 @@ def execute_chosen(s: int, q: int, worker: int, engine: int) -> int:
 
 
 def execute_early(s: int, q: int) -> None:
-    """Execute entries at random before anything waits for them, as early as the chip may."""
+    """Execute random entries before anything waits for them, as early as the chip may."""
     order = get(s, state.ORDER)
     while get(q, PENDING) > 0 and get(order, X_COUNT) < get(order, X_LIMIT):
         number = get(order, X_COUNT)
@@ -279,7 +279,8 @@ def advance_in_order(s: int, q: int) -> int:
 def execute(s: int, q: int, number: int) -> int:
     """Execute one entry, the first of its engine, and remove it from the queues; return -1 or a stop reason.
 
-    A missing kernel leaves the entry in place, because the order must not depend on which ones are compiled.
+    A missing kernel leaves the entry in place, because the order must not depend on which kernels are
+    compiled.
     """
     entry = entry_at(number)
     engine = get(q, entry + E_ENGINE)

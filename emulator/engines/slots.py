@@ -65,5 +65,6 @@ class Slots:
 
 
 def _takes_short(slot: int) -> bool:
-    """Return True if the kernel of a slot compiles fast; slow ones begin first, so that all end together."""
+    """Return True if the kernel of a slot compiles fast; slow ones are started first, so that all end at the
+    same time."""
     return not isinstance(tables.slot_parts(slot)[0].meaning, Matrix | Convolution)

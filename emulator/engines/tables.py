@@ -172,8 +172,8 @@ _LIMITS = {Direction.FORWARD: (_few_products,), Direction.BACKWARD: (_few_gradie
 def checks(record: Instruction) -> tuple[Rule, ...]:
     """Return the rules that the emulator checks: a bound on the instruction's work, then the record's rules.
 
-    The bounds keep products of trip counts inside 64 bits and an instruction inside a minute, because nothing
-    ends one that has begun, not even Ctrl-C (proposed).
+    The bounds keep products of trip counts inside 64 bits. They keep an instruction inside a minute, because
+    nothing ends one that has begun, not even Ctrl-C (proposed).
     """
     names = {operand.name for operand in record.operands}
     block: tuple[str | int, str] = ("@format" if record.formats else 8, "n")

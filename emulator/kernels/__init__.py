@@ -4,7 +4,7 @@ A kernel is a plain Python function ``(fields, state) -> 0`` for ``native.compil
 address of int64 words: word i is the value of operand i of the record (registers replaced by their contents),
 and the word after the last operand the address of the table from ``make_table``, or 0. ``state`` is the
 address of the tile's words (``emulator.memory.state``). SPM addresses are byte offsets, DDR addresses byte
-offsets from DDR byte 0. Kernels check nothing, because ranges, rules and alignment were checked at issue.
+offsets from DDR byte 0. Kernels check nothing, because ranges, rules and alignment are checked at issue.
 
 Every kernel reads all of its inputs before it writes (docs/isa.md, Number model, proposed). Operands that
 overlap the result pass through scratch (``memory.rows``).
@@ -119,10 +119,10 @@ FAMILIES: dict[type, Family] = {
 def make_kernel(instruction: Instruction, fmt: Format | None, nearest: bool, checked: bool = False) -> Kernel:
     """Make the kernel of a record for one of its formats.
 
-    ``nearest`` False is the variant for every rounding mode but nearest even, which it reads from the
-    operand ``rnd``; records without that operand have one variant. ``checked`` is the variant that notes
-    numeric exceptions, where the family has one. ValueError for a format the record does not have, and for
-    records whose meaning is in no family (matrix engine, control).
+    ``nearest`` False is the variant for all other rounding modes, which it reads from the operand ``rnd``.
+    Records without that operand have one variant. ``checked`` is the variant that records numeric exceptions,
+    for families that have one. ValueError for a format that the record lacks, and for records whose meaning
+    belongs to no family (matrix engine, control).
     """
     if fmt not in (instruction.formats or (None,)):
         raise ValueError(f"{instruction.mnemonic} has no format {fmt!r}")

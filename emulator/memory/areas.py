@@ -67,8 +67,8 @@ def anonymous(size: int) -> Bytes | None:
 def adjacent(count: int, size: int, byte: int) -> list[Bytes] | None:
     """Map ``count`` areas of ``size`` times a byte, each from a page on; None when the host refuses.
 
-    The areas share the pages of one file until they write to them, so the host supplies only pages that a
-    program writes. Supplying and filling all of 48 MB takes 7 ms, and 200 ms in a virtual machine whose host
+    The areas share the pages of one file until they write to them. So the host supplies only pages that a
+    program writes. Supplying and filling all 48 MB takes 7 ms, and 200 ms in a virtual machine whose host
     supplies each page on first touch (measured).
     """
     stride = size + -size % mmap.PAGESIZE

@@ -55,7 +55,7 @@ def known_access(s: Any, host: int, what: int, index: int) -> int:
 def same_past(tile: int, site: int, shadow: int, offset: int, size: int) -> int:
     """Return True if all bytes have the shadow that the instruction found last, in the same step of its core.
 
-    They then get the same new shadow. Two bytes' shadows are compared at a time.
+    Bytes with equal shadow words get the same new shadow. Two bytes' shadows are compared at a time.
     """
     block = s64(view_u32(shadow + 8 * (offset >> GRANULE_SHIFT), 1)[u64(0)]) - MIXED
     begins = offset & (GRANULE - 1)

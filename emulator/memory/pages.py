@@ -41,7 +41,7 @@ class SharedSegments:
             self._copy(copied)
 
     def _copy(self, segments: Mapping[str, tuple[int, bytes | memoryview]]) -> None:
-        """Copy segments into a file of the host's memory, unless they are in one."""
+        """Copy segments into a file of the host's memory, unless they are in one already."""
         self._file = memory_file("segments of a program")
         finalize(self, os.close, self._file)
         end = 0

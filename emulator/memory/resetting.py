@@ -1,7 +1,7 @@
 """Resets memories by compiled code; several host threads share the work, area by area.
 
-A run of a network leaves tens of megabytes to reset, which takes one thread a tenth of the run's time. All
-functions outside the classes are plain ones that are compiled.
+A run of a network leaves tens of megabytes to reset. One thread would take a tenth of the run's time for
+them. All functions outside the classes are plain ones that are compiled.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def reset_kernel() -> int:
 
 @dataclass(frozen=True)
 class Area:
-    """Bytes and their marks, one for every ``1 << shift`` bytes, not 0 if any of these was written.
+    """Bytes and their marks, one for every ``1 << shift`` bytes; a mark is not 0 if any of them was written.
 
     The marks begin at a multiple of eight and fill whole words of eight; marks beyond the last byte are 0.
     """

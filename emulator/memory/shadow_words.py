@@ -2,7 +2,7 @@
 
 An *agent* acts in program order: the kernel core of a tile, each of its workers, each register block of its
 DTE (block 0: the copies that instructions start). A *clock* counts the steps of an agent. The clocks in an
-agent's *vector* tell up to which step it has seen each other agent. An access is an instruction, or a load or
+agent's *vector* say up to which step it has seen each other agent. An access is an instruction, or a load or
 store of the core, within one step of its agent; its number is in the shadow of the bytes it touches.
 """
 

@@ -2,8 +2,8 @@
 
 ``compile_kernel`` takes a plain function of 64-bit integers and gives the address of a C function that does
 the same. The first use compiles it and keeps the object code on disk; later processes only load that.
-``direct`` writes LLVM text for all functions of the emulator. Functions with other constructs, or that break
-the rules below, are left to Numba, which is only imported then. With ``TX8_JIT=0`` (or
+``direct`` writes LLVM text for all functions of the emulator. Functions with other constructs, or functions
+that break the rules below, are compiled by Numba, which is only then imported. With ``TX8_JIT=0`` (or
 ``NUMBA_DISABLE_JIT=1``) kernels stay Python functions with pseudo addresses: slow, with the same results.
 
 A primitive is a function with two implementations: in ``primitives/`` in plain Python, which is the
@@ -71,7 +71,7 @@ on_compile: Callable[[str, float | None], None] | None = None
 
 
 class Missing(Exception):
-    """The cache lacks a kernel, and none may be compiled."""
+    """The cache lacks a kernel, and compiling is not allowed."""
 
 
 _cached_only = ContextVar("cached only", default=False)
@@ -99,10 +99,10 @@ def compile_kernel(
 ) -> int:
     """Return the address of a C function ``int64 f(int64 x arguments)`` that does what ``function`` does.
 
-    ``name`` appears in messages and progress. ``directly``: without Numba, which takes four times as long, if
-    the function has only constructs of ``direct``. ``compact``: by LLVM with few functions inlined and no
-    loops unrolled; that takes half as long, and is as fast for vectors and copies. Raises KernelError when
-    the source breaks the rules above.
+    ``name`` appears in messages and progress. ``directly``: without Numba, which is four times as slow, if
+    the function uses only constructs that ``direct`` knows. ``compact``: by LLVM with few functions inlined
+    and no loops unrolled. That compiles in half the time, and is as fast for vectors and copies. Raises
+    KernelError when the source breaks the rules above.
     """
     if not jit_enabled():
         return interpreted.register(function)
@@ -117,10 +117,9 @@ def compile_kernel(
 def compile_once(
     function: Callable[..., int], name: str, arguments: int, directly: bool = True, compact: bool = False
 ) -> int:
-    """``compile_kernel`` for a function of a module, whose meaning this process describes only once.
+    """``compile_kernel`` for a function of a module; this process describes its meaning only once.
 
-    The description of everything that a large function reaches takes milliseconds, which every run would
-    spend.
+    It takes milliseconds to describe everything that a large function reaches, which every run would spend.
     """
     if not jit_enabled():
         return interpreted.register(function)
@@ -136,8 +135,8 @@ def compile_generated(
 ) -> int:
     """Return the address of a C function whose source ``generate()`` writes; called only on a cache miss.
 
-    It is compiled as by ``compile_kernel``. ``meaning`` holds the functions and constants the text is made
-    from; it and ``generate`` are the key, see ``keys.generated_key``.
+    It is compiled as by ``compile_kernel``. ``meaning`` holds the functions and constants from which the text
+    is made. It and ``generate`` are the key, see ``keys.generated_key``.
     """
     if not jit_enabled():
         return interpreted.register(generate())

@@ -32,7 +32,7 @@ def possible() -> bool:
 
 
 def prepare(jobs: Sequence[Job]) -> None:
-    """Compile the kernels of jobs, side by side where the cache lacks some of them and that is possible."""
+    """Compile the kernels of jobs, in parallel if that is possible and the cache lacks some of them."""
     if len(jobs) < 2 or not native.jit_enabled() or not possible():
         return
     with native.cached_only():
@@ -50,8 +50,8 @@ def prepare(jobs: Sequence[Job]) -> None:
 def run_all(jobs: Sequence[Job], done: Callable[[], None] | None = None) -> None:
     """Run jobs that leave their results in the cache, in one process for each processor.
 
-    ``done`` is called after each. A job that fails is left out: its result is computed again when it is
-    needed, and the failure shows then.
+    ``done`` is called after each. A job that fails is skipped: its result is computed when it is needed, and
+    the failure appears then.
     """
     from .direct import compile  # noqa: F401 - imported once, not in each process
 

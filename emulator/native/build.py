@@ -24,7 +24,8 @@ from .typing_rules import check_types
 
 _OPTIONS: Any = {"error_model": "numpy", "boundscheck": False}
 _INNER: Any = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-"""Options of functions that only compiled code calls: compiling wrappers would take as long as these."""
+"""Options of functions that only compiled code calls, because compiling wrappers would take as long as the
+functions."""
 _RUNTIME = re.compile(
     "Py.*|NRT_(Allocate|Free|MemInfo_alloc|MemInfo_call_dtor)"
     "|numba_(gil_ensure|gil_release|unpickle|do_raise|runtime_build_excinfo_struct)"
@@ -32,12 +33,12 @@ _RUNTIME = re.compile(
 """Symbols that the loader supplies: allocation, and helpers that only a raised exception reaches."""
 
 
-# Numba takes settings from `.numba_config.yaml` in the current folder, which may have come with a model.
+# Numba reads settings from `.numba_config.yaml` in the current folder, which may have come with a model.
 config._config_fname = ""
 config.reload_config()  # type: ignore[no-untyped-call]
 
 _parts: dict[str, Any] = {}
-"""Functions compiled by this process, by meaning: kernels of one family differ in few of theirs."""
+"""Functions compiled by this process, by meaning, because the kernels of a family differ in few of them."""
 
 
 def build(function: Callable[..., int], name: str, arguments: int) -> Compiled:
@@ -128,7 +129,7 @@ def _extract(compiled: Any, name: str) -> Compiled:
 def own_name(symbol: str) -> str:
     """Return the name under which the loader supplies a helper of Numba's or Python's.
 
-    Numba supplies the real ones to LLVM only where the name is still free: taking it would break every
+    Numba gives the real ones to LLVM only if the name is still free. Taking the name would break every
     function that the process compiles with Numba later.
     """
     return f"tx8{symbol[3:]}"

@@ -1,8 +1,8 @@
-"""Small functions as expressions: their bodies written into the function that would call them.
+"""Writes small functions as expressions into the functions that would call them.
 
-Compiling a function costs Numba a tenth of a second however small it is, and the kernel core alone has a
-hundred of them. A body that is one returned expression, or a chain of ``if ...: return ...``, is written into
-its caller instead.
+Compiling a function takes Numba a tenth of a second however small it is, and the kernel core alone has a
+hundred functions. A body that is one returned expression, or a chain of ``if ...: return ...``, is written
+into its caller instead.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ _generated: dict[CodeType, str] = {}
 def with_constants(
     function: FunctionType, change: Callable[[Any], Any], scope: dict[str, Any]
 ) -> FunctionType:
-    """Copy a function with other constants and globals; ``definition`` finds the copy's text, too."""
+    """Copy a function with other constants and globals; ``definition`` also finds the copy's text."""
     code = function.__code__
     copied = code.replace(co_consts=tuple(map(change, code.co_consts)))
     if copied != code:

@@ -1,8 +1,8 @@
-"""Names a kernel in the cache by a hash of everything its machine code depends on.
+"""Names a kernel in the cache by a hash of everything on which its machine code depends.
 
-Numba's own cache looks at one source file; a change in an imported function keeps stale code (numba#9483).
-Here the hash runs over code objects, from the kernel through every function it reaches, so the meaning of an
-instruction is part of the key wherever it was written.
+Numba's own cache looks at one source file, so it keeps stale code after a change in an imported function
+(numba#9483). Here the hash runs over code objects, from the kernel through every function it reaches, so the
+meaning of an instruction is part of the key wherever it was written.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class FixedMeaning:
 def generated_key(generate: Callable[[], Any], meaning: tuple[Any, ...], name: str, arguments: int) -> str:
     """Return a hex digest for a kernel whose source ``generate`` writes from the contents of ``meaning``.
 
-    The contents of ``meaning`` count by their code, a ``FixedMeaning`` there by its parts. The writer counts
-    by its module and the emulator's modules that its functions use: their functions and plain constants. All
-    of it is taken as this process imported it: the files may have been edited since, and machine code of the
-    old text must not be kept under the name of the new one. So equal arguments always give the same key.
+    The contents of ``meaning`` count by their code, a ``FixedMeaning`` by its parts. The writer counts by its
+    module and the emulator's modules that its functions use: their functions and plain constants. All of it
+    is taken as this process imported it. The files may have been edited since, and machine code of the old
+    text must not be kept under the name of the new text. So equal arguments always give the same key.
     """
     question = (generate, _identity(meaning), name, arguments)
     if question not in _answers:
@@ -59,7 +59,7 @@ def generated_key(generate: Callable[[], Any], meaning: tuple[Any, ...], name: s
 
 
 _answers: dict[tuple[Any, ...], str] = {}
-"""Keys by question: every chip asks for its loops, and their description takes milliseconds."""
+"""Keys by question, because every chip asks for its loops, and their description takes milliseconds."""
 
 
 def _identity(value: Any) -> Any:
@@ -87,14 +87,14 @@ def describe(function: Callable[..., Any], kernel: str) -> str:
 
 @cache
 def environment() -> str:
-    """Return versions, processor and primitives: everything that every kernel of this process depends on."""
+    """Return versions, processor and primitives, on which every kernel of this process depends."""
     parts = [platform.python_version(), _numba(), llvmlite.__version__, np.__version__, *target()]
     parts += [f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("NUMBA_")]
     return "\n".join([*parts, _compiler()])
 
 
 def _numba() -> str:
-    """Return the file with Numba's version; importing it, or ``importlib.metadata``, takes long."""
+    """Return the file with Numba's version, because importing it, or ``importlib.metadata``, takes long."""
     found = find_spec("numba")
     if found is None or found.origin is None:
         raise ImportError("Numba is not installed: pip install numba", name="numba")
@@ -104,8 +104,8 @@ def _numba() -> str:
 def compiler_is_the_same() -> bool:
     """Return True if the files of the compiler are those of ``environment``.
 
-    They are imported when the first kernel is missing. If they have changed by then, no code that this
-    process compiles may be kept: its key is that of the files before.
+    They are imported when the first kernel is missing. If they have changed, no code that this process
+    compiles may be kept, because its key is that of the old files.
     """
     return environment().endswith(_compiler())
 

@@ -47,8 +47,8 @@ def _libc(name: str) -> int:
 def load_object(kernel: Compiled, name: str) -> int:
     """Return the address of the kernel's C function; ``name`` is the kernel's name in messages.
 
-    Each object gets an engine of its own: Numba numbers its symbols per process, so two objects made by two
-    processes may use one name for different code.
+    Each object gets a separate engine. Numba numbers its symbols per process, so two processes may use one
+    name for different code.
     """
     initialize()
     for symbol in kernel.runtime:

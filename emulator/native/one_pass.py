@@ -2,9 +2,8 @@
 
 Numba turns every function into machine code of its own, with all that it calls inlined, before it compiles
 the caller: a loop five calls deep is optimised five times. Only the last result is needed here. Inside
-``only_entry`` the other functions stay unoptimised LLVM code, which the entry's module takes in when it is
-linked. This reaches into private methods of the pinned Numba; without them everything works, in twice the
-time.
+``only_entry`` the other functions remain unoptimised LLVM code, which is linked into the entry's module. This
+uses private methods of the pinned Numba; without them everything works, in twice the time.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ ENTRY = "tx8_kernel_entry"
 
 @contextmanager
 def only_entry() -> Iterator[None]:
-    """Compile functions other than ``ENTRY`` to LLVM code alone; they can be linked, not called."""
+    """Compile functions other than ``ENTRY`` only to LLVM code, which can be linked but not called."""
     original = {(owner, name): getattr(owner, name, None) for owner, name, _ in PATCHES}
     if None in original.values():
         yield

@@ -18,7 +18,7 @@ class Compiled:
     entry: str
     """Symbol of the C function."""
     runtime: tuple[str, ...]
-    """Undefined symbols of Numba's run time: two for allocation, the others only reached by raising."""
+    """Undefined symbols of Numba's run time: two for allocation; the others are only reached by raising."""
     code: bytes
     """The ELF object."""
 

@@ -1,8 +1,8 @@
 """Refuses typed code whose numbers would differ from plain Python's, or that raises.
 
-Numba promotes silently: binary32 with binary64 or an integer becomes binary64, two narrow unsigned words
-become one unsigned 64-bit word, an integer variable that is also assigned a float becomes a float. In plain
-Python the same lines mean something else, so they are errors here.
+Numba promotes silently. Binary32 with binary64 or an integer becomes binary64, two narrow unsigned words
+become one unsigned 64-bit word, and an integer variable that is also assigned a float becomes a float. In
+plain Python the same lines have another meaning, so they are errors here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sessions: a program whose inputs, outputs and state are bound once and that runs many times.
+"""Sessions: programs that run many times, with inputs, outputs and state bound once.
 
 ``session.py`` is the entry; ``entry.py`` is one network of a program, ``kept.py`` has the bytes that persist.
 ``field_session.py`` runs steps in prime fields and ``order.py`` judges the order of accesses, for proofs.

@@ -40,8 +40,8 @@ class FieldStepResult:
 class FieldSession(ProgramSession):
     """A session of a program on one chip, executed in prime fields too.
 
-    Each step runs on numbers and on elements. What stays in DDR until the next step are the bytes of the
-    states, with the elements and marks beside them; all else is as after loading.
+    Each step runs on numbers and on elements. Only the bytes of the states stay in DDR until the next step,
+    together with their elements and marks; all else is as after loading.
     """
 
     def __init__(self, program: Program, field: PrimeField) -> None:
@@ -57,7 +57,7 @@ class FieldSession(ProgramSession):
     ) -> FieldStepResult:
         """Run a step; ``elements`` are those of inputs of floats, ``real`` has numbers for all inputs.
 
-        States among them replace those of the step before. Fault when the program stops; InputError,
+        States among them replace the states of the step before. Fault when the program stops; InputError,
         SessionError and SizeError for arrays that do not fit.
         """
         states = {name: array for name, array in real.items() if name in self._states}
@@ -89,7 +89,7 @@ class FieldSession(ProgramSession):
         return system.cycles
 
     def _elements(self, run: FieldRun, places: Places, fmt: Format) -> Elements:
-        """Return the elements of an output; those of integers that are too long for elements are unknown."""
+        """Return the elements of an output; integers too long for elements are unknown."""
         if fmt.bits > _LONGEST:
             return np.full((self.field.residues, *places.shape), np.nan)
         return run.ddr.read(places, fmt)

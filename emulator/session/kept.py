@@ -1,7 +1,7 @@
 """Bytes of DDR that persist when memories are reset: states, and constants that were replaced.
 
-A copy holds them as of the last complete run. After a run only granules that it has marked are copied there,
-so that a run which writes a row of a large cache costs no copy of the cache.
+A copy holds them as of the last complete run. After a run only granules that it has marked are copied there.
+So a run that writes a row of a large cache does not copy the whole cache.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from emulator.memory.shapes import SizeError, check_length, in_room
 class StateLengths:
     """The length of every dimension along which states grow; ``buffers`` are the states by name.
 
-    ``now`` are the lengths at the beginning of the next step, ``first`` those that a reset returns to: 0
-    unless the session began with others. States that grow along one dimension have one length.
+    ``now`` are the lengths at the beginning of the next step. ``first`` are the lengths after a reset: 0
+    unless the session began with others. States that grow along one dimension have equal lengths.
     """
 
     def __init__(self, shapes: Shapes | None, buffers: Mapping[str, Buffer]) -> None:

@@ -19,14 +19,14 @@ from emulator.program import Program
 MOST_BYTES = 1 << 29
 """The most bytes of memories that wait for another run, over all programs."""
 SHORT = 2e-3
-"""Processor seconds below which a run takes longer when several host threads share it."""
+"""Processor seconds; shorter runs take longer when several host threads share them."""
 
 
 class RepeatedRuns:
-    """Begins runs of a program fast: a run that ends well leaves its chip, reset, to the next one.
+    """Begins runs of a program fast: a run that ends well leaves its chip, after a reset, to the next run.
 
-    Any number of runs may be under way at a time. Memories that no run has used for longest are given up when
-    the memories of all programs together become too large.
+    Any number of runs may exist at a time. When the memories of all programs together become too large, those
+    not used for longest are released.
     """
 
     _waiting: ClassVar[list[weakref.ref[RepeatedRuns]]] = []

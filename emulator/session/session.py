@@ -35,18 +35,18 @@ Tensors = dict[str, tuple[SessionChip, str, BoundTensor]]
 
 
 class ProgramSession:
-    """A program that runs many times, in memories of its own; see docs/sessions.md.
+    """A program that runs many times, in separate memories that persist; see docs/sessions.md.
 
-    Every step begins as a run of the program does, except for its states, which are zeros at first and then
-    have the values of the last complete step, and for constants that were replaced. Steps are executed one
-    after the other, also those of several threads. Options as for ``Program.run``; ``max_instructions`` of a
-    tile in a step.
+    Every step begins like a run of the program, except for its states and replaced constants. States are
+    zeros at first, and then have the values of the last complete step. Steps are executed one after the
+    other, even if several threads start them. Options as for ``Program.run``; ``max_instructions`` of a tile
+    in a step.
 
     A program of several networks has a step for each of its entries, which ``entry`` names, by default the
     first. States of the same name are one state of all of them.
 
-    On several chips the names are those of a run there: input or state ``x`` belongs to every chip, and
-    ``chip1.x`` to chip 1; returned outputs and states are those of the chips.
+    On several chips the names are the same as for a run: input or state ``x`` is given to every chip,
+    ``chip1.x`` to chip 1. Returned outputs and states are those of each chip.
     """
 
     def __init__(
@@ -189,9 +189,9 @@ class ProgramSession:
     def run(self, inputs: Mapping[str, Array] | None = None, entry: str | None = None) -> dict[str, Array]:
         """Run one step; return the outputs that are not states, by name; bound ones are the bound arrays.
 
-        ``inputs`` are the inputs that are not bound, or others for this step. InputError when they do not
-        fit; Fault when the program stops, KeyboardInterrupt when it is interrupted: then the states are as
-        before.
+        ``inputs`` are the inputs that are not bound, or replacements for this step. InputError if they do not
+        fit; Fault if the program stops, KeyboardInterrupt if it is interrupted. In all cases the states are
+        as before.
         """
         network = self._entry(entry)
         arrays = [each.arrays(own) for each, own in self._given(network, inputs or {})]
@@ -201,7 +201,7 @@ class ProgramSession:
     def submit(
         self, inputs: Mapping[str, Array] | None = None, entry: str | None = None
     ) -> Future[dict[str, Array]]:
-        """Queue a step after those submitted before; inputs are copied, bound arrays are not.
+        """Queue a step after the steps submitted earlier; inputs are copied, bound arrays are not.
 
         The future has the result of ``run``; bound outputs are those of the last step.
         """
@@ -215,7 +215,8 @@ class ProgramSession:
             return self._queue.submit(self.run, given, entry)
 
     def close(self, cancel: bool = False) -> None:
-        """Wait for submitted steps, or with ``cancel`` drop those not begun; later steps are refused."""
+        """Wait for submitted steps, or with ``cancel`` drop those that have not begun; later steps are
+        refused."""
         if self._queue is not None:
             self._queue.shutdown(wait=True, cancel_futures=cancel)
         with self._lock:
@@ -249,7 +250,7 @@ class ProgramSession:
         return results
 
     def _run(self, network: str) -> int | None:
-        """Run a network in the memories as they are; return its cycles."""
+        """Run a network in the present memories; return its cycles."""
         if len(self._chips) == 1:
             system = self._chips[0].entries[network].restart.begin(**self._options)
             system.run(self._limit)

@@ -1,4 +1,4 @@
 """One tile: its state, its registers, its traps and faults, and its observable events.
 
-The code depends on no other tile.
+The code does not depend on other tiles.
 """

@@ -1,7 +1,7 @@
 """Compiled code that serves a stopped tile: it ends the tile's program, and sets priorities.
 
 The functions are plain ones that are compiled; ``tile_state`` is the address of a tile's state. Each returns
-False when Python has to serve the tile, and then has changed nothing that a repetition would notice.
+False if Python must serve the tile; it has then changed nothing that a repetition would notice.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from .tile import Tile
 class Device(Protocol):
     """Registers at core addresses ``base`` .. ``base + size - 1``; offsets are from ``base``.
 
-    An access that is refused for another reason than "no such register" raises a ``Fault``.
+    An access that is refused for any other reason than "no such register" raises a ``Fault``.
     """
 
     base: int

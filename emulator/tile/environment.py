@@ -142,7 +142,7 @@ def environment_call(tile: Tile, memory: Callable[[int, int], Bytes | None]) -> 
 def last_words(tile: Tile) -> str:
     """Return the line that a tile has just written to the standard error, for a fault's message.
 
-    It is not shown then. Empty if the tile wrote none in this round, or more than a line.
+    The output is not shown then. Empty if the tile wrote none in this round, or more than a line.
     """
     file, data = tile.output[-1] if tile.output else (0, b"")
     line = data.decode(errors="replace").removesuffix("\n")

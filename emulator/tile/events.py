@@ -96,7 +96,7 @@ class Copy:
 
     @property
     def away(self) -> bool:
-        """True if the copy goes to other chips; then all of its targets are there."""
+        """True if the copy goes to other chips; all its targets are then on other chips."""
         return self.targets[0].chip is not None
 
     def source_of(self, target: int) -> int:

@@ -232,7 +232,7 @@ class Fault(Exception):
 
     @property
     def bare(self) -> Fault:
-        """The same fault without its traceback, which would keep the memories alive."""
+        """Return the same fault without its traceback, which would keep the memories alive."""
         return Fault(self.text, self.kind)
 
 

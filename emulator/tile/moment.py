@@ -13,7 +13,7 @@ Ticks = npt.NDArray[np.int64]
 
 
 class Moment(NamedTuple):
-    """A point of a tile's program in simulated time; everything in ticks."""
+    """A position of a tile's program in simulated time; all times are ticks."""
 
     clock: int
     busy: Ticks

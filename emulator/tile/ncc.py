@@ -35,7 +35,7 @@ AXI_READ, AXI_WRITE, ILLEGAL_DMA = 0, 1, 3
 
 
 def refused_engine(reason: int, detail: tuple[int, int, int, int]) -> Engine | None:
-    """Return the engine whose instruction a stop is about; None for another reason."""
+    """Return the engine of the instruction that a stop concerns; None for any other reason."""
     if reason == stop.OPCODE:
         return Engine(detail[0])
     if reason in (stop.RANGE, stop.ALIGNMENT, stop.VALUE, stop.RULE, stop.STRIDE, stop.END):
@@ -44,11 +44,10 @@ def refused_engine(reason: int, detail: tuple[int, int, int, int]) -> Engine | N
 
 
 def exception_bit(engine: Engine, reason: int, detail: tuple[int, int, int, int]) -> int | None:
-    """Return the bit of the exception register for a refused instruction; None when the unit has none.
+    """Return the bit of the exception register for a refused instruction; None if its unit has none.
 
-    An address that is out of range counts as one beyond the memory, whether its range or the address itself
-    was refused; everything else is an illegal instruction (docs/isa.md, Exceptions; proposed where no cause
-    is known).
+    An address out of range counts as beyond the memory, even if the address itself was refused. Every other
+    refusal counts as an illegal instruction (docs/isa.md, Exceptions; proposed where no cause is known).
     """
     if engine not in FIELD or engine is Engine.SCALAR:
         return None
@@ -80,9 +79,8 @@ class NccWindows:
     def load(self, tile: Tile, offset: int, size: int) -> int | None:
         """Return ``size`` bytes at ``offset``; None where there is no register, or one of another size.
 
-        Registers are 64 bits wide (spec); either half may be accessed by itself (proposed). Reading executes
-        one instruction: of the status, after the number of remaining ones was read; of a write-back register,
-        before the returned value is read.
+        Registers are 64 bits wide (spec); each half may be accessed separately (proposed). A read executes
+        one instruction. A status register is read before that, a write-back register afterwards.
         """
         worker, inside = divmod(offset, self.stride)
         if size < 4 or offset % size:
@@ -109,7 +107,7 @@ class NccWindows:
     def store(self, tile: Tile, offset: int, size: int, value: int) -> bool:
         """Write ``size`` bytes at ``offset``; False where that cannot be done.
 
-        ``packets.Refused`` when a control register is told to start an instruction that is not legal.
+        ``packets.Refused`` if a store to a control register starts an illegal instruction.
         """
         worker, inside = divmod(offset, self.stride)
         register, shift = inside & ~7, 8 * (inside & 7)

@@ -23,4 +23,5 @@ TO_DDR = 16  # 1: it writes into DDR
 ENTRY = 17
 
 MOST_TILES = 62
-"""The most tiles: only their sets are positive words; Python does the copies of and to other tiles."""
+"""The most tiles, because only their sets are positive words; Python makes the copies of and to other
+tiles."""

@@ -1,9 +1,9 @@
-"""Events of a run, for simulated time, the sanitizer and others that observe it and change nothing.
+"""Events of a run, for simulated time, the sanitizer and others that observe the run without changing it.
 
 There are two levels. Compiled code calls hooks (``engines/hooks.py``); Python calls the methods of every
 ``Observer``. Events of one tile come in the order of its program. Methods marked *between rounds* are called
-while no tile runs; all others are called by the thread that runs the tile, so they may touch only that tile's
-own data.
+while no tile runs. All others are called by the thread that runs the tile, so they may access only that
+tile's data.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ class Observer:
     """Base class of observers, whose methods do nothing. Program counters are still on the instruction."""
 
     needs_rounds = True
-    """True if it has to see all barriers, exits and round ends, not only those that end in Python."""
+    """True if it must see all barriers, exits and round ends, not only those that Python handles."""
 
     def waited(self, tile: Tile, worker: int) -> None:
-        """A program has seen in a status register that a worker has nothing left."""
+        """A program has seen in a status register that a worker has finished all its work."""
 
     def result_read(self, tile: Tile, worker: int) -> None:
         """A program has read the result of a worker's instruction in the write-back registers."""

@@ -1,6 +1,7 @@
 """The performance counters of the NCC (docs/isa.md, Performance counters).
 
-Busy and blocked times are simulated time in whole cycles; without it only the instructions count.
+Busy and blocked times are simulated time in whole cycles; without simulated time only instructions are
+counted.
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ def has_handler(tile: Tile) -> bool:
 
 
 def take(tile: Tile, code: Code, reason: int) -> bool:
-    """Enter the handler for the cause of a stop; False without a handler, or without an exception.
+    """Enter the handler for the cause of a stop; False without a handler, or if the stop is not an exception.
 
-    Also False when no instruction was executed since the last trap: then the handler itself cannot run.
+    Also False if no instruction was executed since the last trap, because the handler itself then cannot run.
     """
     found = _exception(tile, code, reason)
     if found is None or not has_handler(tile) or tile.words[state.TRAPPED] == tile.retired + 1:

@@ -32,7 +32,7 @@ Words = npt.NDArray[np.int64]
 MOST_FLOWS_OF_A_TILE = 2 + layout.MOST_MESSAGES
 """RDMA, WDMA and messages."""
 MOST_KEPT = 1 << 22
-"""The most words of all logs of a run together that are kept to be compared with those of later runs."""
+"""The most words of all logs of a run that are kept for comparison with later runs."""
 
 
 def reuses_time() -> bool:
@@ -42,12 +42,12 @@ def reuses_time() -> bool:
 
 @dataclass
 class Solved:
-    """What simulations have found about a run; it holds for every run with the same logs."""
+    """Findings of simulations of a run, which hold for every run with the same logs."""
 
     ends: list[int]
     """By tile, the time in ticks at which it exited or was stopped; empty before that is known."""
     found: Repeatable | None = None
-    """The findings of the sink that got the slices; None if no sink has asked for them."""
+    """The findings of the sink that received the slices; None if no sink has asked for them."""
     cycles_at_ends: Sequence[float] = ()
     """Cycles at both ends of the ranges of the machine's figures; empty until somebody asks."""
 
@@ -55,7 +55,7 @@ class Solved:
 class SimulationArrays:
     """The arrays that the simulation of one chip works on, for one ``Simulator`` at a time.
 
-    They are allocated once and reset for every run: allocating them takes as long as half of a small
+    They are allocated once and reset for every run. Allocating them takes as long as half of a small
     program's run, mostly because the host supplies their pages one by one.
     """
 
@@ -85,7 +85,8 @@ class SimulationArrays:
         """The words of each of these logs."""
 
     def expect(self, later: Later, find: Callable[[Any], None]) -> None:
-        """Register a finding about the arrays, which is computed before their reset if still referenced."""
+        """Register a finding about the arrays, which is computed before their reset if it is still
+        referenced."""
         later.expect(find, self.lock)
         self._expected.append(ref(later))
 
@@ -100,7 +101,7 @@ class SimulationArrays:
     def solved(self, sinks: Sequence[Sink]) -> Solved | None:
         """Return what is known about the run, if its logs are those of the run that was remembered.
 
-        The sinks take over what those of that run have found; None if one of them cannot.
+        The sinks take over the findings of that run's sinks; None if one of them cannot.
         """
         known = self._solved
         if known is None or self._used != self.heads[:, layout.T_AT].tolist() or not reuses_time():
@@ -110,7 +111,7 @@ class SimulationArrays:
         return known if repeated else None
 
     def remember(self, solved: Solved, sinks: Sequence[Sink]) -> None:
-        """Keep the logs of a run, unless they are long, and what was found when all of them was simulated.
+        """Keep the logs of a run, unless they are long, and the findings about the complete run.
 
         ``sinks`` have received the slices.
         """

@@ -1,6 +1,6 @@
 """The kernel core of a tile in simulated time, which processes its log. Plain functions that are compiled.
 
-The instructions between two rows take the core their time. A row takes effect at ``P_DUE``; then the core
+The core needs time for the instructions between two rows. A row takes effect at ``P_DUE``. Then the core
 continues with the next one, or waits until another event resumes it (``resume``).
 """
 
@@ -72,7 +72,7 @@ def effort(chip: int, row: int, kind: int) -> int:
 
 
 def next_row(chip: int, place: int, clock: int) -> None:
-    """Go to the next row: the one at the cursor is done at ``clock``."""
+    """Go to the next row; the row at the cursor is complete at ``clock``."""
     put(chip, place + layout.P_CLOCK, clock)
     put(
         chip,
@@ -153,7 +153,8 @@ def communicate(chip: int, place: int, row: int, kind: int) -> None:
 
 
 def look_for(chip: int, place: int, what: int, which: int, count: int, there: int) -> None:
-    """Continue if there are as many copies or arrivals as the row at the cursor needs, or let the core wait.
+    """Continue if as many copies or arrivals have happened as the row at the cursor needs, or let the core
+    wait.
 
     A core that has polled has waited since its clock.
     """
@@ -247,7 +248,7 @@ def has_ended(chip: int, queue: int, core: int) -> bool:
 
 
 def begin_ready(chip: int, place: int) -> None:
-    """Let idle engines begin ready instructions; that may give the core room to issue more."""
+    """Let idle engines begin ready instructions; the core may then have room to issue more."""
     again = True
     while again:
         again = False

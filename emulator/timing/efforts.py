@@ -1,4 +1,4 @@
-"""Rows of the log for work that takes a core longer than its instructions.
+"""Rows of the log for work that takes a core longer than the instructions it executes.
 
 Compiled code counts loads, divisions and maintenance of the cache in the tile's state. First executions of
 lines of code and kinds of commands are found here, from the program counters of the rows.
@@ -37,7 +37,8 @@ def leave_out(tile_state: int, head: int) -> None:
 def new_lines(tile_state: int, head: int, retired: int) -> int:
     """Record the lines of code before the program counter; return how many the tile executes first.
 
-    They are those from the last row to here, if so many instructions were executed, else some before here.
+    They are the lines from the last row to here if as many instructions were executed, otherwise some lines
+    before here.
     """
     pc, base = get(tile_state, state.PC), get(tile_state, state.CODE_BASE)
     index = (pc - base) // PARCEL
@@ -109,9 +110,10 @@ def log_effort(tile_state: int, head: int, record: int) -> int:
 
 
 def note_effort(tile_state: int, ended: int) -> int:
-    """Write the row of efforts where the program is, unless it is at an engine instruction.
+    """Write the row of efforts at the program's present place, unless it is at an engine instruction.
 
-    ``ended``: 1 after the ecall that ends the program. Its place is meant: compiled code is still there.
+    ``ended``: 1 after the ecall that ends the program. The row belongs to the present place, because compiled
+    code has not moved on.
     """
     pc, retired = get(tile_state, state.PC), get(tile_state, state.RETIRED)
     put(tile_state, state.PC, pc - 4 * ended)

@@ -1,10 +1,10 @@
 """Engines, queues and dependencies of one tile in simulated time. Plain functions that are compiled.
 
-An instruction begins when its engine is free, it is the first of its worker's queue, and every older one of
-the worker that conflicts with it (``queues.share_bytes``) has ended; in serial mode all of them conflict. CT
-and TDMA share a path for their data: an instruction of one begins so late that its data find the path free.
-Among several workers with such an instruction the one with the smallest priority is served, equal ones in
-turn.
+An instruction begins when its engine is free, it is the first of its worker's queue, and every conflicting
+older one of the worker has ended (``queues.share_bytes``). In serial mode all older ones conflict. CT and
+TDMA share a path for their data. An instruction of one of them begins so late that its data finds the path
+free. Among several workers with such an instruction, the one with the smallest priority register is served;
+equal ones are served in turn.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def has_vector(chip: int, queue: int) -> bool:
 
 
 def conflicts(chip: int, first: int, second: int) -> bool:
-    """Return True if the later of two instructions of a worker waits for the other."""
+    """Return True if the later of two instructions of a worker waits for the earlier one."""
     if get(chip, first + layout.S_SERIAL) + get(chip, second + layout.S_SERIAL) != 0:
         return True
     first_count, second_count = get(chip, first + layout.S_RANGES), get(chip, second + layout.S_RANGES)
@@ -110,7 +110,7 @@ def append(chip: int, place: int, queue: int, slot: int) -> None:
 
 
 def choose(chip: int, place: int, engine: int) -> int:
-    """Return the worker whose instruction an idle engine begins, or -1."""
+    """Return the worker whose instruction an idle engine begins next, or -1."""
     best, priority = -1, 0
     workers = get(chip, layout.H_WORKERS)
     worker = get(chip, engine_at(place, engine) + layout.E_SERVED)
@@ -195,7 +195,7 @@ def first_banks(chip: int, slot: int) -> int:
 
 
 def collide(chip: int, place: int, engine: int, slot: int) -> None:
-    """Lengthen the data phase for every engine at work that began in one of the same banks (proposed)."""
+    """Lengthen the data phase for every busy engine that began in one of the same banks (proposed)."""
     banks, more = first_banks(chip, slot), 0
     share = get(chip, slot + layout.S_DATA) * get(chip, layout.H_COLLISION) // layout.MILLION
     if share == 0:

@@ -1,10 +1,10 @@
 """DDR as a fluid that all transfers share. Plain functions that are compiled.
 
-A transfer has ticks of its own, those of its engine, and ticks of DDR, for its bytes and its contiguous runs.
-The quotient is the part of DDR that it demands. While the transfers together demand less than all of DDR,
-each gets its full demand; above it, each gets the same fraction of that. So one virtual time serves all: it
-advances at that fraction of simulated time, and a transfer ends when it has advanced by the ticks that the
-data take on an idle chip.
+A transfer has two times: the ticks of its engine, and the ticks of DDR for its bytes and contiguous runs. The
+quotient is the part of DDR that it demands. While all transfers together demand less than the rate of DDR,
+each gets its full demand. Above it, each gets the same fraction of its demand. So one virtual time serves all
+transfers: it advances at that fraction of simulated time. A transfer ends when virtual time has advanced by
+the ticks that its data takes on an idle chip.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def part(share: int, ticks: int) -> int:
 def begin_flow(chip: int, place: int, who: int, size: int, runs: int, own: int) -> None:
     """``size`` bytes in ``runs`` runs begin to flow for ``who`` of a tile (``F_WHO``).
 
-    ``own`` are the ticks that its engine needs; alone they take those, or those of DDR if these are more.
+    ``own`` are the ticks that its engine needs. A single flow takes those, or the ticks of DDR if these are
+    more.
     """
     pass_time(chip)
     share = ddr_ticks(size, runs, get(chip, layout.H_DDR_BYTE), get(chip, layout.H_DDR_RUN))

@@ -1,9 +1,9 @@
 """The words of simulated time: rows of the tiles' logs, and the state of the simulation.
 
 A log lists a tile's actions in the order of its program; the first word of a row has its length. The state
-of the simulation is one int64 array for the whole chip. Positions are word numbers: ``H_*`` count from the
+of the simulation is one int64 array for the whole chip. Positions are word numbers. ``H_*`` count from the
 start of the array, ``P_*`` from the start of a tile, ``W_*`` from that of a worker, ``S_*`` from that of an
-instruction in flight, ``M_*`` from that of a copy between tiles on its way. All times are ticks.
+instruction in flight, and ``M_*`` from that of a copy in transit between tiles. All times are ticks.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MOST_LINES = 8
 More instructions than that were executed in a loop.
 """
 LOG_WORDS = 1 << 21
-"""Words of a log: 16 MiB, whose memory is used as it fills."""
+"""Words of a log: 16 MiB, whose memory is used only as the log fills."""
 LOG_PART = 1 << 18
 """Words after which a log is processed before the end of the run: barriers and waits end the round."""
 LOG_MARGIN = 1 << 14

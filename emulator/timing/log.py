@@ -1,7 +1,7 @@
 """The log of a tile, from which simulated time is computed, in the order of its program.
 
-Compiled code appends engine instructions and waits through the hook that ``hooks.notify`` calls; Python
-appends everything else (``TileLog``). A log that is nearly full interrupts the tile's quantum, so that the
+Compiled code appends engine instructions and waits through the hook that ``hooks.notify`` calls. Python
+appends all other events (``TileLog``). A log that is nearly full interrupts the tile's quantum, so that the
 simulation can process it before the tile continues.
 """
 
@@ -62,7 +62,7 @@ def note_carried(head: int) -> int:
 
 
 def log_event(tile_state: int, head: int, row: int, what: int) -> int:
-    """Write the rows of an event; return 0 when the log should be processed first, else 1."""
+    """Write the rows of an event; return 0 if the log should be processed first, else 1."""
     at = get(head, layout.T_AT)
     if what == SENDS:
         interrupt(tile_state, head, at + log_copies(tile_state, head, row))
@@ -136,7 +136,7 @@ def generate_log() -> Callable[[int, int], int]:
 
 @cache
 def _meaning() -> FixedMeaning:
-    """Return the parts that the text of the hook is made of."""
+    """Return the parts from which the text of the hook is made."""
     functions = (*cost.FUNCTIONS, log_instruction, log_event, log_copies, note_carried, *USED)
     functions = (*functions, gather, gather_arguments)
     words = tuple(value for name, value in sorted(vars(layout).items()) if name.isupper())
@@ -205,7 +205,7 @@ class TileLog:
         head[layout.T_COSTS], head[layout.T_LIBRARY] = costs.ctypes.data, -1
 
     def begin(self) -> None:
-        """Nothing has been executed yet."""
+        """At first nothing has been executed."""
         self.progress = 0
         """Words of PROGRESS rows."""
         self.noted = -1
@@ -330,7 +330,7 @@ def runs_of_side(copy: Copy, side: Side) -> int:
 class Polls:
     """The failed polls of one tile since its last row in the log.
 
-    The number of polls depends on the rounds of the run, so it must not affect time: from the first failed
+    The number of polls depends on the rounds of the run, so it must not affect time. From the first failed
     poll on, instructions take no time until the same load succeeds.
     """
 
@@ -361,7 +361,7 @@ class Polls:
         return retired - first
 
     def since(self, written: int, retired: int) -> int:
-        """Return the instructions up to which it is certain that they count."""
+        """Return the number of instructions that certainly count."""
         if written != self._written:
             return retired
         return min(self._places.values(), default=retired)

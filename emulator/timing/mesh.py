@@ -2,7 +2,7 @@
 
 A copy is one message for each target. After the fixed time its bytes pass all links of its route at once: out
 of the sender's DTE, along x, then along y (docs/isa.md, Tiles and numbers), into the target's memory. A link
-carries one message at a time. Bytes that come from DDR or go there also flow as ``flows`` says.
+carries one message at a time. Bytes that come from DDR or go there also take part in the flows of ``flows``.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def used(chip: int, message: int) -> int:
 
 
 def free_message(chip: int, place: int) -> int:
-    """Return the number of an unused message; there is one."""
+    """Return the number of an unused message, which always exists."""
     number = 0
     while get(chip, message_at(place, number) + layout.M_PHASE) != layout.FREE:
         number += 1

@@ -29,7 +29,8 @@ def new_row(chip: int, place: int) -> int:
 
 
 def note_ranges(chip: int, row: int, payload: int, ranges: int, fields: int, moved: int) -> None:
-    """Append ranges and operands to a slice, and sum up the bytes: of each range ``moved``, -1: all."""
+    """Append ranges and operands to a slice, and add up the bytes: ``moved`` of each range, or all if it is
+    -1."""
     at = layout.O_RANGES
     for i in range(ranges):
         source = payload + i * queues.RANGE_WORDS

@@ -1,7 +1,7 @@
 """Simulated time at the ends of the ranges of a machine's figures, from the logs of the same run.
 
 The program runs once. Its logs do not depend on coefficients, so the simulation is repeated on them with
-other ones. A program that reads time keeps the values, and the behaviour, of the run itself.
+other coefficients. A program that reads time keeps the values, and the behaviour, of the run itself.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ def reprice_kernel() -> int:
 
 
 class TimeRange(Later):
-    """A sink that asks for the time of a run at both ends; it gets no slices.
+    """A sink that requests the time of a run at both ends; it receives no slices.
 
-    Two simulations more find it when somebody reads it; the program runs once.
+    Two further simulations find it when somebody reads it; the program runs only once.
     """
 
     def __init__(self) -> None:
@@ -119,7 +119,7 @@ class TimeRange(Later):
     def found(self, cycles: Sequence[float]) -> None:
         """Record the cycles of the run and of both ends.
 
-        A tile that comes later may find DDR free, so the run itself may be outside its ends.
+        A tile that comes later may find DDR free, so the run itself may be outside of its range.
         """
         self._least, self._most = min(cycles), max(cycles)
 
@@ -137,7 +137,7 @@ class Replay:
         self._reprice, self._simulate = reprice_kernel(), simulate_kernel()
 
     def take(self, rows: Sequence[_Words], over: bool = False) -> None:
-        """Simulate as far as these rows of the tiles' logs allow; all when the run is over."""
+        """Simulate as far as these rows of the tiles' logs allow, and to the end when the run is over."""
         for number, words in enumerate(rows):
             if words.size:
                 self._add(number, words)
@@ -183,8 +183,8 @@ class Replay:
     def begin_at(self, chip: _Words) -> None:
         """Continue from a state of the run itself; the time until then counts as in the run.
 
-        The rows at which cores are arrive again, after the run has processed them. So a core at a row waits
-        for it; a core that is about to exit has no other row, and exits when the run does.
+        The rows at which cores are now arrive again, after the run has processed them. So a core at such a
+        row waits for it. A core that is about to exit has no more rows, and exits when the run does.
         """
         self._take_over(chip)
         cores = self.chip[self._places + layout.P_CORE]

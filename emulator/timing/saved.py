@@ -59,7 +59,8 @@ class TimeState:
     logs: list[LogState]
     sent: Words
     carried: Words
-    """``sent``: messages of copies that were started; ``carried``: of those that were carried out."""
+    """``sent``: messages of copies that were started; ``carried``: messages of copies that were carried
+    out."""
     arrived: Words
     seen: Words
     """[tile, stream]: numbers of arrived copies and updates, and of those that the program waited for."""

@@ -1,9 +1,9 @@
 """The simulation of the next events on the chip, as a plain function that is compiled.
 
 Events are processed in the order of time, and events of one time in the order of tiles, so that tiles share
-DDR and links as they do on the chip. A tile whose log has been processed holds back every event later than
-its clock, because it may still do something before. Tiles that wait or have ended hold back nothing. Other
-chips hold back the events after the time at which they may next send something.
+DDR and links like tiles of the chip. A tile whose log has been processed blocks every event later than its
+clock, because it may still do something before. Tiles that wait or have ended block nothing. Other chips
+block the events after the time at which they may next send something.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HELD, OUT_FULL = 0, 1
 
 
 def simulate(chip: int) -> int:
-    """Process events until a tile whose log ends holds back all others, or there is no room for results."""
+    """Process events until a tile whose log has ended blocks all others, or there is no room for results."""
     most = (
         get(chip, layout.H_OUT_SIZE)
         - get(chip, layout.H_TILES)

@@ -1,6 +1,6 @@
-"""Simulated time of a run: observes it, processes the tiles' logs, and gives the sinks slices.
+"""Simulated time of a run: observes the run, processes the tiles' logs, and gives slices to the sinks.
 
-The emulator executes instructions late and in an order of its own; time comes only from the logs. When a tile
+The emulator executes instructions late and in another order, so time comes only from the logs. When a tile
 waits for time, and when logs are long, ``advance`` simulates as far as they allow. The rest is simulated
 after the run, on the first question about it. Results do not depend on it, except in programs that read time:
 a tile that does waits until the simulation has reached its point.
@@ -76,9 +76,9 @@ class Simulator(Observer):
         self._known = self._heads[:, layout.T_AT].copy()  # words of the logs between two rounds
         self._over = False
         self._later: ref[Waiting] | None = None
-        """The waiting sink; it refers to this simulation, so a run that nobody asks about is forgotten."""
+        """The waiting sink. It refers to this simulation, so a run that nobody asks about is released."""
         self._whole = False
-        """True if the run is over, nothing of it was simulated, and its sinks may wait."""
+        """True if the run is over, no part of it was simulated, and its sinks may wait."""
         self._solved = Solved([])
 
     @cached_property
@@ -93,7 +93,8 @@ class Simulator(Observer):
 
     @cached_property
     def _replays(self) -> list[Replay]:
-        """The simulations at both ends, created when there is a log: the run need not wait for them."""
+        """The simulations at both ends, created when there is a log, because the run does not wait for
+        them."""
         return [Replay(end) for end in self._arrays.ends] if self._ranged else []
 
     # -- actions of the tiles; called by the threads that run them ---------------------------------------
@@ -151,7 +152,8 @@ class Simulator(Observer):
         self.sent[number] += len(copy.targets)
 
     def copies_awaited(self, tile: Tile) -> None:
-        """``dte.wait`` waits for all copies; a status register that reports done, for those carried out."""
+        """``dte.wait`` waits for all copies; a status register that reports done waits for the copies carried
+        out."""
         polling = tile.status is not Status.SENDING
         count = self.carried[tile.number] if polling else self.sent[tile.number]
         if polling:
@@ -257,7 +259,7 @@ class Simulator(Observer):
             raise StandstillError(number, self.cycles)
 
     def _let_pass(self, number: int) -> None:
-        """Let no other tile hold back this one."""
+        """Let no other tile block this one."""
         self.chip[np.delete(self._places, number) + layout.P_HOLD] = layout.HUGE
 
     def _work_off(self, words: Words) -> None:
@@ -309,7 +311,8 @@ class Simulator(Observer):
             self._arrays.expect(last, self._finish)
 
     def _finish(self, asked: Later | None = None) -> None:
-        """Simulate the rest, once, or take it from an equal run; the logs keep it for the ranges' ends."""
+        """Simulate the rest, once, or copy it from an equal run; the logs keep it for the ends of the
+        ranges."""
         if self._solved.ends:
             return
         if self._later is not None and (waiting := self._later()) is not None:

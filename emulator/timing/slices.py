@@ -121,13 +121,13 @@ class Sink(Protocol):
 
 
 class Repeatable(Sink, Protocol):
-    """A sink whose findings depend on the slices alone, so that equal runs can share them."""
+    """A sink whose findings depend only on the slices, so that equal runs can share them."""
 
     def findings(self) -> Repeatable:
-        """Return what ``close`` has found, apart from the sink; nobody changes it any more."""
+        """Return the findings of ``close``, separate from the sink; nobody changes them later."""
 
     def repeat(self, found: Repeatable) -> bool:
-        """Take over what the sink of an equal run has found; False if it was a sink of another kind."""
+        """Take over the findings of an equal run's sink; False if it was a sink of another kind."""
 
 
 class Later:
@@ -150,7 +150,8 @@ class Later:
 
 
 class Waiting(Later):
-    """A sink in front of another one, which keeps no batch and receives the slices of a run at ``settle``."""
+    """A sink before another one, which keeps no batch; the other one receives the slices of a run at
+    ``settle``."""
 
     def __init__(self, sink: Repeatable) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Bins of time or addresses, in a fixed number; their width doubles when their range is too short.
+"""Bins of time or addresses. Their number is fixed; their width doubles when their range is too short.
 
 So memory does not grow with the number of slices, and slices may come in any order.
 """

@@ -1,4 +1,4 @@
-"""The graph of phases with the data that flow between them, as SVG: boxes in layers, lines by bytes.
+"""Draws the graph of phases with the data that flows between them, as SVG: boxes in layers, lines by bytes.
 
 A phase is below all phases that it reads from. A chain of phases becomes one box.
 """
@@ -15,7 +15,7 @@ _MOST_BOXES = 24
 _LONGEST_NAME = 26
 _TO = " ... "
 _WIDE, _HIGH, _APART, _BETWEEN, _BEND = 184, 40, 22, 46, 16
-"""Pixels: a box, the space beside and below it, and the room of a line that passes a layer."""
+"""Pixels: a box, the space beside and below it, and the room for a line that passes a layer."""
 _MARGIN = 60
 """Pixels beside the boxes for lines that go back."""
 _WIDEST = 7.0
@@ -23,7 +23,7 @@ _WIDEST = 7.0
 
 @dataclass
 class PhaseBox:
-    """A phase, or several that follow one another, or the inputs or outputs of the run (no cycles)."""
+    """A phase, or several consecutive ones, or the inputs or outputs of the run (without cycles)."""
 
     name: str
     numbers: list[int]
@@ -36,7 +36,8 @@ class PhaseBox:
 
 @dataclass
 class Flow:
-    """Bytes that one box reads of what another one wrote; ``bends`` are where it passes other layers."""
+    """The bytes that one box reads of another one's results; ``bends`` are the places where it passes other
+    layers."""
 
     source: PhaseBox
     target: PhaseBox
@@ -152,7 +153,8 @@ def _top(box: PhaseBox) -> float:
 
 
 def _line(flow: Flow, most: int, down: bool) -> Iterator[str]:
-    """Draw a line as wide as its bytes, with their number; dashed if it goes back to an earlier phase."""
+    """Draw a line as wide as its bytes, with their number; it is dashed if it goes back to an earlier
+    phase."""
     path, x, y = _path(flow) if down else _way_back(flow)
     wide = 1 + (_WIDEST - 1) * math.sqrt(flow.bytes / most)
     dashes = "" if down else ' stroke-dasharray="5 4"'

@@ -1,4 +1,4 @@
-"""asm.assemble: the image it makes, the errors it reports, and that short cuts change nothing."""
+"""asm.assemble: the image that it makes, the errors that it reports, and short cuts that change nothing."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def test_rules_wait_for_run_time_when_a_register_is_involved() -> None:
 
 
 def test_the_remembered_verdict_is_of_these_operands() -> None:
-    """A second statement of the same shape with other values is checked, too."""
+    """A second statement of the same shape with other values is checked too."""
     line = "td.memset.int8 dst={}, value=0, n={}\n"
     good = [(0x2FFFFF, 1), (0, 0x300000), (0x2FFFF0, 16)]
     bad = [(0x2FFFFF, 2), (1, 0x300000), (0x2FFFF1, 16), (0x2FFFF0, 17)]

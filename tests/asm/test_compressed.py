@@ -27,7 +27,7 @@ def gnu() -> None:
 
 
 def agree(text: str, folder: Path) -> None:
-    """Both assemblers compress a program in the same way; GNU as pads the end of a section."""
+    """Both assemblers compress a program in the same way; GNU as also pads the end of a section."""
     text = f".option rvc\n{text}\n"
     ours, theirs = our_text(text), gnu_text(text, folder)
     wrong = [i for i in range(0, len(ours), 2) if ours[i : i + 2] != theirs[i : i + 2]]
@@ -91,7 +91,7 @@ def instruction(rng: random.Random) -> str:
 
 
 def program(seed: int) -> str:
-    """Random instructions with jumps near and far, alignment, and places where nothing is compressed."""
+    """Random instructions with near and far jumps, alignment, and places where nothing is compressed."""
     rng = random.Random(seed)
     size = rng.choice((30, 300, 1500))
     lines = []
@@ -210,7 +210,7 @@ def test_every_instruction_is_written_as_gnu_as_reads_it(record: rvc.Compressed,
             text = texts.get(name, name)
             operands.append(f"{text}({texts.get(base, base)})" if base else text)
         line = f"{record.mnemonic} {', '.join(operands)}"
-        lines.append("c.nop" if line == "c.nop 0" else line)  # GNU as knows no operand 0 of it
+        lines.append("c.nop" if line == "c.nop 0" else line)  # GNU as does not accept operand 0 of it
     agree("\n".join(lines), tmp_path)
 
 
@@ -268,7 +268,7 @@ REFUSED = [
 @pytest.mark.usefixtures("gnu")
 @pytest.mark.parametrize(("line", "message"), REFUSED)
 def test_wrong_operands_are_refused(line: str, message: str, tmp_path: Path) -> None:
-    """By GNU as too, where it does not only warn, or accept what the manual does not name."""
+    """Compared with GNU as too, unless it only warns, or accepts operands that the manual does not name."""
     with pytest.raises(AsmError) as refused:
         asm.assemble(f".option rvc\nnop\n{line}\n")
     assert refused.value.diagnostics[0].message == message
@@ -298,7 +298,7 @@ def test_the_listing_shows_two_bytes() -> None:
 
 
 def test_lines_belong_to_every_instruction() -> None:
-    """Also of a second statement of the same shape, which is assembled a shorter way."""
+    """A second statement of the same shape, which is assembled in a shorter way, is checked too."""
     image = asm.assemble("li a0, 1\nli a1, 2\nli a2, 0x12345\nli a3, 0x54321\nret\n", "p.s")
     found = [(address - image.entry, line) for address, (_, line) in image.lines.items()]
     assert found == [(0, 1), (4, 2), (8, 3), (12, 3), (16, 4), (20, 4), (24, 5)]

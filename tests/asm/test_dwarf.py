@@ -104,7 +104,7 @@ def decoded(file: bytes) -> tuple[Lines, list[tuple[int, int]]]:
 
 
 def tool(name: str, *arguments: object, folder: Path) -> str:
-    """Run an external tool and return its output; fails on any complaint."""
+    """Run an external tool and return its output; any complaint fails the test."""
     found = shutil.which(name)
     if found is None:
         if os.environ.get("CI") == "true":
@@ -116,7 +116,7 @@ def tool(name: str, *arguments: object, folder: Path) -> str:
     return done.stdout
 
 
-# --- other people's readers --------------------------------------------------------------------------------
+# --- readers by other projects ----------------------------------------------------------------------------
 
 
 def test_pyelftools_reads_the_line_table(program: Path) -> None:

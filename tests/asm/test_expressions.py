@@ -21,7 +21,7 @@ ORIGIN = 0x8000_0000
 
 @dataclass(frozen=True)
 class Tree:
-    """An expression as our text and its exact value, None where it has none in 64 bits."""
+    """An expression as our text and its exact value, None if it has none in 64 bits."""
 
     text: str
     value: int | None
@@ -181,7 +181,7 @@ def test_what_compilers_write_is_parsed_without_the_grammar() -> None:
 
 @given(st.text(alphabet="ab10(),=-+[]'\"%. \\x", max_size=12))
 def test_any_text_is_parsed_or_refused(text: str) -> None:
-    """Both ways accept the same texts; nothing but Fault comes out."""
+    """Both parsers accept the same texts, and raise nothing but Fault."""
     try:
         expected = parse_with_grammar(text)
     except Fault as fault:

@@ -1,4 +1,4 @@
-"""Branches that do not reach their label are reversed around a jump; GNU as is the judge of every length."""
+"""Branches that do not reach their label are reversed around a jump; GNU as gives every expected length."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def agree(text: str, folder: Path, march: str = "rv64imfd_zicsr_zifencei") -> No
 
 
 def program(seed: int, compressed: bool) -> str:
-    """Many branches whose labels are near the end of their reach, so that lengths affect one another."""
+    """Many branches whose labels are near the end of their reach, so that their lengths affect each other."""
     rng = random.Random(seed)
     size, lines = 3000, [".option rvc"] if compressed else []
     for number in range(size):

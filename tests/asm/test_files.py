@@ -162,7 +162,7 @@ def test_a_wrong_expectation_of_errors_fails(text: str, tmp_path: Path) -> None:
 
 
 def test_bytes_that_are_given_need_no_file(tmp_path: Path) -> None:
-    """They come before a file of that name; other names are looked for as ever."""
+    """They have priority over a file of that name; other names are looked up as before."""
     (tmp_path / "w.bin").write_bytes(b"file")
     text = 'nop\n.const w, int8, 4, "w.bin", 2\n.data\n.incbin "w.bin", 1, 3\n'
     given = {"w.bin": b"0123456"}

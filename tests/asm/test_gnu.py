@@ -1,4 +1,4 @@
-"""GNU as as the judge of scalar code: the same text gives the same words."""
+"""GNU as gives the expected words of scalar code for the same text."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def random_program(seed: int) -> str:
         operands = []
         for operand in record.operands:
             if operand == "rm" and (record.rounding == 0 or rng.random() < 0.3):
-                continue  # GNU as takes no mode where the conversion is exact
+                continue  # GNU as takes no mode if the conversion is exact
             name, _, base = operand.rstrip(")").partition("(")
             text = _operand(record.field(name), rng)
             operands.append(f"{text}({_operand(record.field(base), rng)})" if base else text)

@@ -1,4 +1,4 @@
-"""Macros and conditions as hand-written GNU programs have them: GNU as is the judge of every byte."""
+"""Macros and conditions as in hand-written GNU programs; GNU as gives every expected byte."""
 
 from __future__ import annotations
 

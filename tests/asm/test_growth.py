@@ -1,4 +1,4 @@
-"""Short texts that would grow without end are refused, and so are messages that would."""
+"""Short texts that would expand without limit are refused, and so are messages that would."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_what_a_program_may_make(tmp_path: Path) -> None:
 
 
 def test_symbols_that_double_each_other_are_computed_once() -> None:
-    """They are used where the last definition is known and the addresses are not."""
+    """They are used if the last definition is known and the addresses are not."""
     chain = "".join(f".equ q{n}, q{n + 1} + q{n + 1}\n" for n in range(40))
     image = asm.assemble(f"nop\n{chain}.equ q40, 1\n.data\n.space q30\n.dword q0\n")
     assert image.segments[1].data[-8:] == (1 << 40).to_bytes(8, "little")
@@ -76,7 +76,7 @@ def test_after_many_mistakes_the_rest_is_not_read() -> None:
 
 
 def test_only_what_is_shown_gets_a_suggestion(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To find one among all mnemonics or symbols takes long: for 1000 mistakes it took 17 seconds."""
+    """Finding one among all mnemonics or symbols takes long: for 1000 mistakes it took 17 seconds."""
     asked: list[str] = []
     for module in ("assembler", "place"):
         monkeypatch.setattr(

@@ -1,4 +1,5 @@
-"""The program image: accepted by other people's tools, exact in both directions, damaged files refused."""
+"""The program image: accepted by tools of other projects, exact in both directions; damaged files are
+refused."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ from tx8isa.numbers.layouts import Layout
 
 @pytest.fixture
 def gnu(tmp_path: Path) -> Callable[..., str]:
-    """Run a GNU tool on the sample's file and return its output; fails on any complaint."""
+    """Run a GNU tool on the sample's file and return its output; any complaint fails the test."""
     path = tmp_path / "prog.bin"
     path.write_bytes(FILE)
 

@@ -1,4 +1,4 @@
-"""Files that are not images: damaged, cut off, or contradicting themselves."""
+"""Files that are not images: damaged, truncated, or contradictory."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def test_any_changed_byte_is_noticed(flips: list[tuple[int, int]]) -> None:
         read_image(data, "prog.bin")
 
 
-# The bytes that mean something: headers, and everything after the padded segments.
+# The bytes with a meaning: headers, and everything after the padded segments.
 meaningful = st.one_of(st.integers(0, 400), st.integers(0x3000, len(FILE) - 1))
 
 

@@ -64,7 +64,7 @@ def by_us(text: str) -> tuple[int, list[str]]:
 
 
 def by_c(text: str) -> int | None:
-    """The value by Python's integers of any size with C's precedence; None where it has none, as 1 / 0."""
+    """The value by Python's unlimited integers with C's precedence; None if it has none, as for 1 / 0."""
     expression = _CReader(text.replace("(", " ( ").replace(")", " ) ").split()).read(0)
     return None if expression is None else expression % 2**64
 

@@ -1,4 +1,4 @@
-"""Whatever the text: an image or a message, never anything else."""
+"""Any text gives an image or a message, never anything else."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_the_value_that_the_bits_have(fmt: Format, number: int) -> None:
 @pytest.mark.parametrize("fmt", FLOATS)
 @pytest.mark.parametrize("number", [0.001, 1.0, math.inf, math.nan])
 def test_decimal_bits_of_no_tiny_number_are_taken(fmt: Format, number: float) -> None:
-    """Programs that write assembly may write bits in decimal."""
+    """Programs that write assembly may write bits as decimal numbers."""
     bits = struct.unpack("<H", struct.pack("<e", number + number / 1000))[0]
     if fmt is not Format.FP16:
         bits = struct.unpack("<I", struct.pack("<f", number))[0] + 0xFFFF & 0xFFFF0000
@@ -65,7 +65,7 @@ def test_decimal_bits_of_no_tiny_number_are_taken(fmt: Format, number: float) ->
     "value", ["0", "0x2", "0b10", "02", "2.0", "1e3", "inf", "a0", "TWO", "(2)", "1 + 1", "'a'"]
 )
 def test_what_needs_no_warning(value: str) -> None:
-    """Zero is the same number either way; whoever writes another base or an expression means the bits."""
+    """Zero is the same number either way, and another base or an expression shows that bits are meant."""
     assert not warnings_of(f".equ TWO, 2\n{MUL.format(value)}\n")
 
 

@@ -128,7 +128,7 @@ def test_the_graph_of_an_earlier_wrong_node_is_not_replaced(
 def test_a_text_beside_constants_of_another_compilation_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As a process leaves them that was killed between the renames of the two."""
+    """A process that was killed between the two renames leaves such files."""
     from asm.cli import assemble_main
 
     nodes = [{"op": "Add", "inputs": ["x", "k"], "outputs": ["y"]}]
@@ -204,7 +204,7 @@ def test_run_prints_a_table(tiny: Path, capsys: pytest.CaptureFixture[str]) -> N
     ]
     name, shape, error, cosine, alone, _, cycles, verdict = lines[3].split()
     assert (name, shape, cosine, verdict) == ("y", "3x5", "1.0000000", "pass")
-    assert 0 < float(error) == float(alone) < 2e-3  # nothing is rounded but the input
+    assert 0 < float(error) == float(alone) < 2e-3  # only the input is rounded
     assert int(cycles.replace(",", "")) > 0
     assert "instructions executed on all tiles; " in lines[4]
     assert lines[4].endswith("over the ranges of the model")
@@ -405,7 +405,7 @@ def test_digits_are_recognised(tmp_path: Path) -> None:
 def quantized(path: Path, **changes: object) -> Path:
     """A cast of integers, which the kernel core does, and a Softmax.
 
-    They are so many that the cast takes longer than the first commands of the Softmax, which cost the same
+    There are so many that the cast takes longer than the first commands of the Softmax, which cost the same
     for any size.
     """
     nodes = [
@@ -417,7 +417,7 @@ def quantized(path: Path, **changes: object) -> Path:
 
 
 def test_work_of_the_kernel_core_is_said(tiny: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Also of a program from the cache; the share is that of the report's estimates."""
+    """So does a program from the cache; the share is that of the report's estimates."""
     said = []
     report = tiny.parent / "report.json"
     for more in ([], [], ["--report", str(report)]):

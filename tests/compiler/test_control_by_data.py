@@ -150,7 +150,7 @@ def test_the_other_branch_costs_almost_nothing() -> None:
     taken, other, least = program.run(x=x, c=True), program.run(x=x, c=False), alone.run(x=x)
     np.testing.assert_allclose(taken["y"], x, **CLOSE)
     np.testing.assert_array_equal(other["y"], -x)
-    lines = 2 * load_machine(None).timing.core.line.value  # code may begin within a line, or at one
+    lines = 2 * load_machine(None).timing.core.line.value  # code may begin within a line, or at its start
     assert other.cycles < least.cycles + 4000 + lines < taken.cycles
 
 
@@ -436,7 +436,7 @@ def test_several_chips_refuse_it(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("steps", [0, 1, 3])
 def test_a_loop_carries_the_result_of_a_loop_in_it(steps: int) -> None:
-    """The inner loop keeps its value in memory of its own, which is not that of the outer one."""
+    """The inner loop keeps its value in separate memory, not in that of the outer one."""
     inner = helper.make_graph(
         [node("Neg", ["u"], ["v"])],
         "inner",

@@ -99,7 +99,7 @@ def test_a_location_inside_the_folder_is_read(location: str, tmp_path: Path) -> 
 
 
 def graph_file(folder: Path, file: str, key: str | None) -> Path:
-    """graph.json with a constant in a file, beside it."""
+    """graph.json with a constant in a file next to it."""
     constant = {"file": file} | ({"key": key} if key else {})
     graph = {
         "opset": 20,
@@ -211,7 +211,7 @@ def test_tx8opt_keeps_them_too(
 def test_odd_names_of_files_that_are_not_read(
     location: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of a constant that nothing uses: its name is compared with those of outputs, and no more."""
+    """It is about a constant that nothing uses, whose name is only compared with those of outputs."""
     path = model_file(tmp_path, "w.bin")
     model = onnx.load(path, load_external_data=False)
     unused = external(location)

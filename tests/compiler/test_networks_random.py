@@ -24,7 +24,7 @@ def test_network(seed: int, tmp_path: Path) -> None:
 
 
 def test_the_networks_are_of_many_kinds() -> None:
-    """Every setting and most operators occur; some values have two users, some outputs have users too."""
+    """Every setting and most operators occur; some values have two users, and some outputs have users."""
     networks = [drawn(seed)[0] for seed in SEEDS]
     operators = {node.op_type for net in networks for node in net.nodes}
     assert {"Conv", "Gemm", "MatMul", "Concat", "Split", "Softmax", "MaxPool", "Transpose"} <= operators

@@ -145,7 +145,7 @@ def layers(count: int = 3, batch: int = 4) -> Graph:
 
 
 def images(batch: int = 4) -> Graph:
-    """Convolutions with a residual as ResNet has them, in the engines' own order of channels; a product."""
+    """Convolutions with a residual as in ResNet, in the engines' own order of channels, and a product."""
     nodes: list[Any] = [
         ("Conv", ["x", "w0"], ["a"], {"pads": (1, 1, 1, 1)}),
         ("Relu", ["a"], ["b"], {}),
@@ -219,7 +219,7 @@ def test_a_pipeline_has_the_sums_of_a_single_chip() -> None:
 
 
 def side_by_side(values: int, batch: int = 3) -> Graph:
-    """Products of the input, as many values, and a product of each: these cross the cut between them."""
+    """Several products of the input, and a product of each; these cross the cut between them."""
     numbers = range(values)
     nodes: list[Any] = [("MatMul", ["x", f"w{at}"], [f"a{at}"], {}) for at in numbers]
     nodes += [("MatMul", [f"a{at}", f"v{at}"], [f"b{at}"], {}) for at in numbers]
@@ -237,7 +237,7 @@ def in_two_stages(made: Graph, machine: Machine | None = None) -> Program:
 def test_stages_send_while_they_compute(monkeypatch: pytest.MonkeyPatch) -> None:
     """The results equal those of stages that wait until all is sent, but come earlier.
 
-    Nothing is cold: the first execution of the code of both would hide the links.
+    Prices without first uses, because the first execution of both stages' code would hide the links.
     """
     found = []
     for channels in (3, 1):  # with one channel nothing is sent in the background
@@ -256,7 +256,7 @@ def test_stages_send_while_they_compute(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_inboxes_of_several_values() -> None:
-    """Two are sent in the background, the third is not; every part comes into the right inbox."""
+    """Two are sent in the background, the third is not; every part arrives in the right inbox."""
     made = side_by_side(3)
     program = in_two_stages(made)
     outputs, judgements = run_on_chips(program)
@@ -269,7 +269,7 @@ def test_inboxes_of_several_values() -> None:
 
 
 def test_parts_of_inputs_are_cast_one_by_one() -> None:
-    """A stage takes them without a copy."""
+    """A stage reads them without a copy."""
     text = in_two_stages(side_by_side(1)).text
     assert "# chips.Take" not in text
     casts = [line for line in text.splitlines() if "# cast" in line]

@@ -1,4 +1,4 @@
-"""With all values in DDR, programs give the same bytes where sums have the same order."""
+"""With all values in DDR, programs give equal bytes if sums have the same order."""
 
 from __future__ import annotations
 

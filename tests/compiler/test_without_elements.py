@@ -18,7 +18,7 @@ NOTHING = np.zeros((0, 4), np.float32)
 
 
 def step(*more: Any, takes: Any = (), gives: Any = ()) -> Any:
-    """A body that makes relu(v) of v, and collects its sum and itself."""
+    """A body that computes relu(v) from v, and collects its sum and itself."""
     nodes = [
         node("Identity", ["c"], ["d"]),
         node("Relu", ["v"], ["w"]),

@@ -80,7 +80,7 @@ def machine(path: str, *changes: tuple[str, str]) -> str:
 
 
 def refused(folder: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line of a command that must end with status 1 and leave no file."""
+    """Return the only line of a command that must end with status 1 and leave no file."""
     before = tree(folder.parent)
     assert main(arguments) == 1
     captured = capsys.readouterr()
@@ -238,7 +238,7 @@ def in_the_output(patch: pytest.MonkeyPatch) -> None:
 
     def stop(target: Path) -> Any:
         opened.append(target)
-        if len(opened) == 4:  # the folder is made, two of three files are written
+        if len(opened) == 4:  # the folder exists, and two of three files are written
             interrupt()
         return named(target)
 

@@ -1,7 +1,7 @@
 """Runs of one program one after another and at the same time: each starts from the reset state.
 
-What a run leaves behind is looked for with the page map of the host (``snapshot.memory``), which knows
-nothing of the marks by which memories are reset.
+The bytes that a run leaves are found with the page map of the host (``snapshot.memory``), which is
+independent of the marks by which memories are reset.
 """
 
 from __future__ import annotations
@@ -354,6 +354,7 @@ for op, wanted in (("abs", abs(x)), ("relu", np.maximum(x, 0)), ("neg", -x), ("s
 
 
 def test_the_first_runs_of_a_process_may_begin_at_the_same_time() -> None:
-    """Values that a process computes once, and compiled code reads by address, may be computed twice then."""
+    """Values that a process computes once, and that compiled code reads by address, may then be computed
+    twice."""
     ended = subprocess.run([sys.executable, "-c", AT_ONCE], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr

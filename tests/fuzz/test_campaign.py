@@ -171,7 +171,8 @@ def test_a_page_without_counts_states_none(text: str) -> None:
 def test_what_of_a_network_is_a_finding(
     monkeypatch: pytest.MonkeyPatch, spm_bytes: int, error: type[GraphError] | None
 ) -> None:
-    """Too large for a small scratchpad is no finding; too large for the chip's, or another refusal, is."""
+    """A network too large for a small scratchpad is no finding; one too large for the chip's, or another
+    refusal, is."""
 
     def refused(*_: object) -> list[str]:
         raise (error or CapacityError)(["node 'n' does not fit"])

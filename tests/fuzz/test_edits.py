@@ -1,4 +1,4 @@
-"""A process whose source files are edited while it runs keeps no machine code of other text."""
+"""A process whose source files are edited while it runs keeps no machine code of the other text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def generate():
 @pytest.fixture
 def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """A module that is imported; its file is ``__file__``."""
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # an edit within a second would not be seen
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # an edit within a second would not be noticed
     (tmp_path / "edited_writer.py").write_text(TEXT)
     monkeypatch.syspath_prepend(tmp_path)
     yield importlib.import_module("edited_writer")

@@ -101,7 +101,7 @@ every_case = pytest.mark.parametrize(
 
 
 def outcome(system: System) -> tuple[str, int]:
-    """The message and the exception register; nothing may have been executed."""
+    """The message and the exception register; no instruction may have been executed."""
     before = system.tiles[0].spm.data.copy()
     with pytest.raises(Fault) as fault:
         system.run()
@@ -130,7 +130,7 @@ def test_there_are_loop_forms_of_every_kind() -> None:
 
 @every_case
 def test_assembly(case: Forbidden) -> None:
-    """The legal instruction is taken, the other one refused in one line and a place."""
+    """The legal instruction is accepted, the other one refused in one line with its place."""
     asm.assemble(case.legal)
     with pytest.raises(AsmError) as error:
         asm.assemble(case.text)

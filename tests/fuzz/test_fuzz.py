@@ -1,5 +1,5 @@
-"""Whatever a program is made of: it ends, faults or is refused. No memory of the host is touched besides the
-emulated ones, no byte but those of results changes, and nothing runs forever.
+"""Any program ends, faults or is refused, whatever its contents. No host memory besides the emulated memories
+is touched, no bytes but those of results change, and no program runs forever.
 
 The examples run in processes of their own (``fuzz_child.py``), their memories between guard pages.
 """
@@ -22,7 +22,8 @@ EXAMPLES = TESTS / "support" / "fuzz"
 
 
 def run(kind: str, first: int, count: int, timeout: float, **environment: str) -> list[str]:
-    """The lines of that many examples; a process that ended any other way fails with its last words."""
+    """Return the lines of that many examples; a process that ended in any other way fails with its last
+    words."""
     command = [
         sys.executable,
         "-X",
@@ -60,7 +61,7 @@ def test_hostile_input(kind: str, count: int) -> None:
 
 @pytest.mark.parametrize("offset", [100, 4096 + 100, fuzz_guard.GUARD, -4096])
 def test_what_leaves_a_memory_ends_the_process(offset: int) -> None:
-    """Otherwise the guard pages show nothing."""
+    """Otherwise the guard pages detect nothing."""
     read = "import ctypes, fuzz_guard; a = fuzz_guard.guarded(100); "
     read += f"ctypes.string_at(a.ctypes.data + {offset}, 1)"
     for text, status in ((read, -signal.SIGSEGV), (read.replace(f"+ {offset}", "+ 99"), 0)):
@@ -85,7 +86,7 @@ def test_damaged_executables_of_gcc(tmp_path: Path) -> None:
 
 
 def test_hostile_instructions() -> None:
-    """In the examples there are legal instructions, and refused ones: otherwise nothing was tried."""
+    """The examples contain legal instructions, and refused ones; otherwise nothing was tried."""
     lines = run("instructions", 0, 30, 300)
     assert len({line.split(" ", 2)[2] for line in lines}) > 3, "the examples are all alike"
     counts = [int(line.split(" legal, ")[1].split()[0]) for line in lines]

@@ -1,7 +1,7 @@
-"""Random packets, registers and images as hypothesis draws them; a failure shrinks to its smallest example.
+"""Random packets, registers and images drawn by hypothesis, which shrinks a failure to its smallest example.
 
-The examples are those of ``test_fuzz.py``, here in the test's own process: without guard areas, but a program
-of one instruction when one is enough to fail.
+The examples are those of ``test_fuzz.py``, here in the test's own process. There are no guard areas, but a
+failure shrinks to one instruction if one is enough.
 """
 
 from __future__ import annotations

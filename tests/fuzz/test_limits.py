@@ -58,7 +58,7 @@ def fault(text: str, machine: object = MACHINE, limit: int | None = None, timed:
 @pytest.mark.long
 @every_arithmetic
 def test_scratch_of_convolutions(kind: str) -> None:
-    """Weights that fill the largest SPM there may be, in every proportion of window, inputs and outputs."""
+    """Weights that fill the largest possible SPM, in every proportion of window, inputs and outputs."""
     arithmetic, bits = ARITHMETIC[kind]
     largest = 0
     for c in CHANNELS:
@@ -71,7 +71,7 @@ def test_scratch_of_convolutions(kind: str) -> None:
                     shape = {"batch": 1, "c": c, "oh": 1, "ow": 1, "maps": o, "ky": rows, "kx": kx}
                     problem = make_problem(**shape, out_format=Format.FP32)
                     largest = max(largest, small_scratch_bytes(arithmetic, problem.ctypes.data))
-    assert LARGEST_SPM < largest <= ROOM - LARGEST_SPM  # a result of all of SPM comes on top
+    assert LARGEST_SPM < largest <= ROOM - LARGEST_SPM  # a result of all of SPM is added to it
 
 
 @every_arithmetic
@@ -86,7 +86,7 @@ def test_scratch_of_gemm(kind: str) -> None:
 
 
 def test_scratch_of_the_other_convolutions() -> None:
-    """All of it is fixed but for the result."""
+    """Everything is fixed except the result."""
     taps = by_mnemonic()["ne.dwconv"].operand("window").lanes
     assert taps[0].high * taps[1].high == MAX_TAPS
     one = tensor(32, 1, 1, 1, 1)
@@ -147,7 +147,7 @@ def registers(values: dict[int, int]) -> str:
 
 
 def test_a_copy_of_the_dte_that_would_take_minutes() -> None:
-    """From one place of DDR, again and again, to most of DDR."""
+    """From one place of DDR, repeatedly, to most of DDR."""
     copy = {
         0x00: W.ddr_engine & 0xFFFFFFFF,
         0x04: W.ddr_engine >> 32,
@@ -185,7 +185,7 @@ def test_a_copy_of_the_dte_that_would_take_minutes() -> None:
     ],
 )
 def test_what_is_legal_ends_within_a_minute(text: str) -> None:
-    """A minute of processor time: other work on the host does not count."""
+    """A minute of processor time, because other work on the host must not count."""
     fault("td.memset.int8 dst=0, value=0, n=256\n ncc.wait")  # compiled before
     start = time.process_time()
     assert "ebreak" in fault(text + "\n ncc.wait")
@@ -210,7 +210,7 @@ def test_one_write_of_all_memory_is_a_short_one() -> None:
 
 
 def test_many_writes_are_shown_before_more_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One round would collect all of them."""
+    """A single round would collect all of them."""
     kept: list[int] = []
     collect = System.show_output
 
@@ -244,7 +244,7 @@ def test_many_copies_are_carried_out_before_more_are_started(monkeypatch: pytest
 
 
 def test_more_spm_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One line, as for any other mistake."""
+    """It is one line, as for any other mistake."""
     text = (Path(machine.__file__).parent / "machines" / "tx81.toml").read_text()
     (tmp_path / "big.toml").write_text(text.replace("bytes = 0x30_0000 ", "bytes = 0x3f_8000 "))
     big = machine.load_machine(tmp_path / "big.toml")

@@ -12,6 +12,6 @@ from forked_tools import forked_tools
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with the commands, without the time that they take to start."""
+    """A folder with the commands, which start faster than installed ones."""
     with forked_tools(tmp_path_factory.mktemp("tools")) as folder:
         yield folder

@@ -113,7 +113,7 @@ def test_kinds(bench: SimpleNamespace, owner: str, function: str, kind: str) -> 
 
 
 def test_functions_of_results_are_in_the_kernels(bench: SimpleNamespace) -> None:
-    """A function that was renamed would count as reading operands."""
+    """A renamed function would count as reading operands."""
     folders = ROOT / "emulator" / "kernels" / "ne", ROOT / "tx8isa"
     text = "".join(path.read_text() for folder in folders for path in folder.rglob("*.py"))
     for name in ("multiply", *bench.host_time._OF_RESULTS):

@@ -1,4 +1,4 @@
-"""The models that the benchmark of whole networks makes, and how it compares outputs."""
+"""The models that the benchmark of whole networks makes, and its comparison of outputs."""
 
 from __future__ import annotations
 

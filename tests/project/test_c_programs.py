@@ -1,4 +1,4 @@
-"""The C examples on the emulated chip, their results against NumPy; and tx8.h, call by call."""
+"""The C examples on the emulated chip, compared with NumPy; and tx8.h, call by call."""
 
 from __future__ import annotations
 
@@ -425,7 +425,7 @@ def test_the_scalar_unit(tmp_path: Path) -> None:
 
 @needs_gcc
 def test_int8_gemm(tmp_path: Path) -> None:
-    """One block of 128 INT8 columns: both matrices are row-major as they are; exact INT32 sums."""
+    """One block of 128 INT8 columns: both matrices are already row-major; INT32 sums are exact."""
     head = "int8_t a[6 * 128], b[64 * 128]; int32_t out[6 * 64];"
     body = (
         f"{ON_TILE_0} for (int i = 0; i < 6 * 128; i++) a[i] = (int8_t)(i * 37);"

@@ -1,4 +1,4 @@
-"""The list of changes: versions that fall, dated, and the newest is what the tools print."""
+"""The list of changes: versions fall and have dates, and the newest one is what the tools print."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def graph_file(path: Path, x: str = "x", outputs: tuple[str, str] = ("y", "z"), 
     "name", ["a\nb", "a\rb", 'a"\\', "a;b#c//d/*", "é→", "-x", "a=b", "x" * 5000, "\x1b[31m"]
 )
 def test_any_name(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of inputs, outputs and nodes: it is compiled, runs, and stands in the image as it is."""
+    """Such names of inputs, outputs and nodes compile and run, and the image has them unchanged."""
     path = graph_file(tmp_path / "net.json", name, (f"{name}.y", f"{name}.z"), name)
     file, out = tmp_path / "x=0.npy", tmp_path / "out"
     np.save(file, np.zeros(3, np.float32))
@@ -132,7 +132,7 @@ def test_outputs_whose_files_would_have_one_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_reader_that_has_gone(tool: str, tmp_path: Path) -> None:
-    """As ``head`` goes when it has seen enough; tx8cc writes its program nevertheless."""
+    """Like ``head``, the reader exits early; tx8cc still writes its program."""
     path = graph_file(tmp_path / "net.json")
     more = ["--print-ir-after", "all", "--no-cache"] if tool == "tx8cc" else ["--until", "cast"]
     script = f"import sys; from {TOOLS[tool]} import main; sys.exit(main())"

@@ -90,7 +90,8 @@ def test_nothing_is_listed_that_nobody_needs(script: ModuleType) -> None:
 
 
 def test_the_oldest_versions_are_those_that_are_allowed(script: ModuleType) -> None:
-    """Each lower bound of pyproject.toml, and for each library of tx8 one; they satisfy its requirement."""
+    """Each lower bound of pyproject.toml has one line, and so does each library of tx8; they satisfy its
+    requirement."""
     text = (ROOT / "oldest.txt").read_text(encoding="utf-8")
     assert text == script.OLDEST_HEAD + script.listing(script.oldest()), "run .ci/constraints.py --oldest"
     requirements = [Requirement(text) for text in PROJECT["dependencies"]]
@@ -105,7 +106,7 @@ def test_the_file_is_sorted_and_names_are_canonical() -> None:
 
 
 def test_make_installs_with_constraints_on_request() -> None:
-    """Also in a test run that make has begun with constraints, which it hands on in its environment."""
+    """The same holds in a test run that make has begun with constraints, which are in its environment."""
     own = {
         name: text
         for name, text in os.environ.items()

@@ -76,7 +76,7 @@ def call(*command: str | Path, cwd: Path) -> None:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Distributions:
-    """The wheel is built from the source distribution, as a package index would have it."""
+    """The wheel is built from the source distribution, as in a package index."""
     folder = tmp_path_factory.mktemp("distributions")
     source = folder / "tx8"
     shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(*NOT_OURS, *MADE_BY_RUNS))
@@ -219,7 +219,7 @@ def test_a_checkout_is_not_taken_for_the_package(built: Distributions, tmp_path:
 
 @pytest.mark.long
 def test_the_tests_of_the_source_distribution_run(built: Distributions, installed: Environment) -> None:
-    """All are collected, and those of layouts and links pass, with the packages that the wheel installed."""
+    """All are collected. Those of layouts and links pass, with the packages that the wheel installed."""
     with tarfile.open(built.sdist) as archive:
         archive.extractall(built.folder / "unpacked", filter="data")
     (folder,) = (built.folder / "unpacked").iterdir()

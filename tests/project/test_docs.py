@@ -1,4 +1,4 @@
-"""The documents tell the truth: listings run, tables agree with the code, links lead somewhere."""
+"""The documents are true: listings run, tables agree with the code, links lead somewhere."""
 
 from __future__ import annotations
 
@@ -337,7 +337,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 def test_files_that_documents_name_exist() -> None:
     """Paths in backticks with a folder of ours in front."""
     pattern = re.compile(r"`((?:tx8isa|asm|emulator|compiler|tests|examples|benchmarks|docs)/[\w./*-]*)`")
-    ours = [path for path in DOCUMENTS if path.name != "sources.md"]  # which names files of others
+    ours = [path for path in DOCUMENTS if path.name != "sources.md"]  # which names files of other projects
     named = {(document_name(path), name) for path in ours for name in pattern.findall(path.read_text())}
     assert len(named) > 30
     assert [(document, name) for document, name in sorted(named) if not list(ROOT.glob(name))] == []

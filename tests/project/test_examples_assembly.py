@@ -78,7 +78,7 @@ def test_vuv_loop(assembled: Any, serial: bool) -> None:
 
 
 def test_vuv_loop_takes_a_scale_for_every_channel(assembled: Any) -> None:
-    """Ones everywhere make each channel's own numbers visible, in full blocks and in the tail."""
+    """Ones everywhere show each channel's own numbers, in full blocks and in the tail."""
     channels = np.arange(131, dtype=np.float16)
     given = {"x": np.ones((16, 4, 8, 131), np.float16), "scale": channels[None], "shift": -channels[None] / 2}
     result = assembled("vuv_loop").run(given)["y"]
@@ -92,10 +92,10 @@ def test_vuv_loop_refuses_another_shape(assembled: Any) -> None:
 
 
 def fused_products(a: Array, b: Array) -> Array:
-    """A x B with an FP32 sum, one fused multiply-add for each k in ascending order, rounded to fp16 once.
+    """A x B with an FP32 sum: one fused multiply-add for each k in ascending order, rounded once to fp16.
 
-    The operands are multiples of 2**-10 below 4. So products are multiples of 2**-20 below 16, sums of 512
-    of them stay below 2**13, and product plus sum is exact in binary64: the cast to binary32 is the only
+    The operands are multiples of 2**-10 below 4. So products are multiples of 2**-20 below 16, and sums of
+    512 of them stay below 2**13. Product plus sum is exact in binary64, and the cast to binary32 is the only
     rounding.
     """
     total = np.zeros((a.shape[0], b.shape[1]), np.float32)
@@ -117,7 +117,7 @@ def gemm() -> tuple[dict[str, Array], Array]:
 
 
 def test_the_gemm_oracle_does_round(gemm: tuple[dict[str, Array], Array]) -> None:
-    """With sums that were always exact, the order of the additions would not be tested."""
+    """If all sums were exact, the order of the additions would not be tested."""
     given, _ = gemm
     exact = given["A"].astype(np.float64) @ given["B"].astype(np.float64)
     assert (exact != exact.astype(np.float32)).any()

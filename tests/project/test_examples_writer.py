@@ -96,7 +96,7 @@ def test_words_that_have_no_token_are_refused(example: SimpleNamespace) -> None:
 
 
 def test_the_models_compute_what_the_reference_computes(example: SimpleNamespace, weights: Any) -> None:
-    """On onnxruntime: a block, then single tokens, over caches that go from one run to the next."""
+    """Run on onnxruntime: a block, then single tokens, with caches that pass from one run to the next."""
     onnxruntime = pytest.importorskip("onnxruntime")
     shape = example.shape.SHAPE
     tokens = example.text.encode("count from 8 to 12: 8, 9, 10, 11, 12.")

@@ -1,4 +1,4 @@
-"""Five tasks of a first-time user go through with the commands of one page each."""
+"""Five tasks of a first-time user succeed with the commands of one page each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_there_are_five_on_five_pages() -> None:
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 def test_a_task_goes_through(task: Task, tmp_path: Path, programs: Path) -> None:
-    """In a folder with the examples and nothing else."""
+    """It runs in a folder with the examples and nothing else."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     carry_out(task, tmp_path, programs)
 

@@ -1,4 +1,4 @@
-"""Commands in forked processes do what the installed ones do, which are started where that is in doubt."""
+"""Commands in forked processes behave like the installed ones, which are started if there is doubt."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_an_option_of_python_is_one_of_the_installed_one(folder: Path, programs:
 
 
 def test_what_called_is_gone(folder: Path, programs: Path) -> None:
-    """The process ends with the program that stands for it."""
+    """The process ends with the program that represents it."""
     text = "import os, time; print(os.getpid(), flush=True); time.sleep(1000)"
     with subprocess.Popen([programs / "python", "-c", text], cwd=folder, stdout=subprocess.PIPE) as caller:
         assert caller.stdout is not None

@@ -1,4 +1,4 @@
-"""Every file that a tool writes, on a disk that is full: one line names it, and nothing is left behind."""
+"""Every file that a tool writes, on a full disk: one line names it, and nothing is left behind."""
 
 from __future__ import annotations
 

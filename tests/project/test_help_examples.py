@@ -1,4 +1,4 @@
-"""The examples in ``--help`` are run as printed, and do what their comments say."""
+"""The examples in ``--help`` are run as printed, and their comments are true."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_examples_of_help_do_what_they_say(tool: str, folder: Path, programs: Pa
 
 
 def test_what_is_said_beside_examples(folder: Path, programs: Path) -> None:
-    """The claims that a file shows: names of images, the same bytes, constants beside a module."""
+    """The claims that a file shows: names of images, equal bytes, constants next to a module."""
     before = (folder / "prog.bin").read_bytes()
     typed("tx8dis prog.bin | tx8as - -o q.bin; tx8dis prog.bin | tx8as -", folder, programs)
     assert (folder / "q.bin").read_bytes() == before == (folder / "a.bin").read_bytes()

@@ -1,4 +1,5 @@
-"""Names of models hold escape sequences and line ends: no tool gives them to a terminal or the assembler."""
+"""Names of models contain escape sequences and line ends; no tool passes them to a terminal or the
+assembler."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The house: layers inside each package, how many entries a folder has, which names are used once.
 
 As in ``test_rules``, each rule is a function from sources to a list of violations. The tests apply it to the
-tree, and to small wrong texts, so that a rule which stopped seeing anything would fail as well. Imports under
-``if TYPE_CHECKING`` count like all others: a circle of types is a circle of knowledge.
+tree, and to small wrong texts, so that a rule which sees nothing would fail too. Imports under ``if
+TYPE_CHECKING`` count like all others: a circle of types is a circle of knowledge.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def circles(sources: Sources) -> list[str]:
 
 
 def find_circle(pairs: set[tuple[str, str]]) -> list[str]:
-    """A closed way along the arrows, or nothing."""
+    """A closed path along the arrows, or nothing."""
     targets: dict[str, set[str]] = defaultdict(set)
     for a, b in pairs:
         targets[a].add(b)
@@ -201,7 +201,7 @@ def entries(sources: Sources) -> dict[str, set[str]]:
 
 
 def crowded(sources: Sources) -> list[str]:
-    """``folder: n entries`` where there are too many."""
+    """``folder: n entries`` for each folder with too many."""
     return [
         f"{folder}: {len(names)} entries"
         for folder, names in sorted(entries(sources).items())

@@ -64,7 +64,7 @@ WORDS = re.compile(
 
 
 def writing(path: str, text: str) -> list[str]:
-    """``path:function`` of whatever opens a file for writing, renames or removes one."""
+    """``path:function`` of each function that opens a file for writing, renames or removes one."""
     if not WORDS.search(text):
         return []
     return sorted({f"{path}:{name}" for node in ast.walk(ast.parse(text, path)) for name in found(node)})

@@ -1,4 +1,4 @@
-"""The options of all tools: a usage error is one line, and one name means one thing."""
+"""The options of all tools: a usage error is one line, and one name has one meaning."""
 
 from __future__ import annotations
 

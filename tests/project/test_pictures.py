@@ -73,7 +73,7 @@ def test_a_stale_picture_is_seen(
 def test_a_picture_fetches_nothing_and_stays_inside(
     picture: Callable[[str], ElementTree.Element], name: str
 ) -> None:
-    """No script, no link; no text begins or is anchored outside of the picture."""
+    """A picture has no script and no link; no text begins or is anchored outside of it."""
     root = picture(name)
     text = (ROOT / "docs/pictures" / name).read_text(encoding="utf-8")
     assert not re.search(r"href|<script|@import|url\((?!#)", text)
@@ -153,7 +153,7 @@ def test_slices_of_the_pipeline_take_turns_in_two_buffers(
 def test_every_tile_of_the_animation_ends_with_all_slices(
     picture: Callable[[str], ElementTree.Element],
 ) -> None:
-    """Each place of each tile gets its colour at some time before the end of the run."""
+    """Each place of each tile gets its colour before the end of the run."""
     places = [
         each for each in picture("ring_of_tiles.svg").iter(f"{SVG}rect") if each.attrib.get("width") == "20"
     ]

@@ -1,4 +1,4 @@
-"""Programs of two trees compared: equal ones, different ones, and ones that cannot be compared."""
+"""Programs of two trees are compared: equal ones, different ones, and ones that cannot be compared."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def replay(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Callable[[str], Path]:
-    """A checkout with this one's tools, whose compiler gets more options."""
+    """A checkout with the present tools, whose compiler gets more options."""
 
     def made(options: str) -> Path:
         tools, here = tmp_path / ".venv" / "bin", Path(sys.executable).parent
@@ -44,7 +44,7 @@ def test_a_tree_makes_the_same_programs_as_itself(checkout: Callable[[str], Path
 
 
 def test_what_differs_is_said_with_figures(checkout: Callable[[str], Path]) -> None:
-    """With fewer tiles the code and the cycles are others, the results are not."""
+    """With fewer tiles the code and the cycles differ, the results do not."""
     found = replay(checkout("--tiles 3"), "mlp", "--same")
     line, last = found.stdout.splitlines()
     assert found.returncode == 1 and last == "1 programs, 1 differ"
@@ -72,7 +72,7 @@ def test_names_and_revisions_that_are_none() -> None:
 
 
 def test_every_model_is_one_of_onnx_or_of_the_examples(tmp_path: Path) -> None:
-    """Models of drawn weights are the same in every run; networks are left to those who compile them."""
+    """Models of random weights are the same in every run; networks are left to those who compile them."""
     with benchmark_modules("_graphs", "_programs") as modules:
         made = [p for p in modules.programs.programs() if p.model.startswith("(") or "/" in p.model]
         assert len(made) > 30

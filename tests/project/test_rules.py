@@ -1,7 +1,7 @@
 """Rules of the house that no other tool checks: imports between packages, lengths, forbidden texts.
 
 Each rule is a function from a path and a source text to a list of violations. The tests apply it to the tree,
-and also to small wrong texts, so that a rule which stopped seeing anything would fail as well.
+and also to small wrong texts, so that a rule which sees nothing would fail too.
 """
 
 from __future__ import annotations
@@ -174,7 +174,7 @@ def addresses_of_memory() -> dict[int, str]:
 
 
 def retyped_addresses(path: str, text: str) -> list[str]:
-    """Addresses of memories as numbers in the code: another machine has other ones."""
+    """Addresses of memories as numbers in the code, although another machine has other addresses."""
     known = addresses_of_memory()
     if not re.search(r"\d\w{4}", text):  # no number is as long as the addresses
         return []
@@ -186,7 +186,7 @@ def retyped_addresses(path: str, text: str) -> list[str]:
 
 
 def typed_rates(path: str, text: str) -> list[str]:
-    """Numbers that their docstring gives by the cycle: rates stand in the machine's description."""
+    """Numbers that their docstring gives per cycle, although rates belong in the machine's description."""
     body = ast.parse(text, path).body if path.startswith("compiler/") and " a cycle" in text else []
     return [
         f"{path}:{node.lineno}: {ast.unparse(node)}"
@@ -237,7 +237,7 @@ def operators_asked_for(path: str, text: str) -> list[str]:
 
 
 def utils_files(path: str, text: str) -> list[str]:
-    """Files named for nothing in particular."""
+    """Files whose names say nothing about their contents."""
     return [path] if re.match(r"_*utils?(?![a-z])", path.split("/")[-1].lower()) else []
 
 
@@ -262,7 +262,7 @@ def test_packages_keep(rule: Rule) -> None:
 
 
 def test_ever_fewer_operators_are_asked_for_by_name() -> None:
-    """A lower number is the new one; a higher one wants a property of the record instead."""
+    """A lower number is the new limit; a higher one needs a property of the record instead."""
     assert len(violations(operators_asked_for, package_sources())) == ASKED_FOR
 
 
@@ -290,7 +290,7 @@ def test_lengths_and_their_exceptions(rule: Rule, exceptions: dict[str, str]) ->
 
 
 def light_modules() -> list[str]:
-    """The modules whose import must stay light: those two packages and, once it is there, tx8as itself."""
+    """The modules whose import must stay light: those two packages and, once it exists, tx8as itself."""
     return ["tx8isa", "asm", *(["asm.cli"] if (ROOT / "asm/cli.py").exists() else [])]
 
 

@@ -175,7 +175,7 @@ def test_the_search_finds_the_page_among_the_first_three(
 def test_no_page_is_wider_than_the_window(
     site: SimpleNamespace, browser: SimpleNamespace, width: int
 ) -> None:
-    """No page, and no picture in it, at the width of a telephone and of a small screen."""
+    """Neither a page nor a picture in it exceeds the width of a telephone and of a small screen."""
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
     browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     pages = sorted(path.relative_to(site.folder).as_posix() for path in site.folder.rglob("*.html"))

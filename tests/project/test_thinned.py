@@ -17,7 +17,7 @@ def test_every_place_is_there(place: str) -> None:
 
 
 def test_no_place_is_hidden_by_one_before_it() -> None:
-    """The first place that fits counts, so a file stands before its folder."""
+    """The first matching place counts, so a file comes before its folder."""
     assert [b for a, b in pairwise(sorted(THINNED)) if b.startswith(a)] == []
 
 

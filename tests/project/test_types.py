@@ -1,4 +1,5 @@
-"""The types hold: mypy runs beside the other tests, because it uses one processor core only."""
+"""The types are right: mypy runs in parallel with the other tests, because it uses only one processor
+core."""
 
 from __future__ import annotations
 

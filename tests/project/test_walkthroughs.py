@@ -1,4 +1,4 @@
-"""The programs behind "Why is it slow" and "What went wrong": results, times, and mistakes that are meant."""
+"""The programs of "Why is it slow" and "What went wrong": results, times, and intended mistakes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def source(name: str) -> str:
 
 
 def changed(name: str, old: str, new: str) -> str:
-    """The text of an example with one thing changed, which must be there once."""
+    """The text of an example with one change; the changed part must occur once."""
     whole = source(name)
     assert whole.count(old) == 1
     return whole.replace(old, new)
@@ -72,7 +72,7 @@ def matrices(seed: int) -> dict[str, Array]:
 
 
 def product(given: dict[str, Array]) -> Array:
-    """In binary64, where the sums are exact, rounded once to fp16."""
+    """Computed in binary64, where the sums are exact, and rounded once to fp16."""
     return (given["A"].astype(np.float64) @ given["B"].astype(np.float64)).astype(np.float16)
 
 
@@ -92,7 +92,7 @@ def test_every_step_computes_the_product(program: Any, step: str, serial: bool) 
 
 
 def test_each_row_and_column_comes_from_its_own(program: Any) -> None:
-    """With one number in A and one in B, exactly one number of C is not zero."""
+    """If A and B have one number each, exactly one number of C is not zero."""
     for row, inner, column in ((0, 0, 0), (255, 2047, 255), (100, 700, 30), (17, 1500, 200)):
         a, b, c = np.zeros((256, 2048)), np.zeros((2048, 256)), np.zeros((256, 256))
         a[row, inner], b[inner, column], c[row, column] = 3, 5, 15

@@ -1,4 +1,4 @@
-"""The zoo: data made on the spot, metrics, missing packages, and the page. No package is needed."""
+"""The zoo: generated data, metrics, missing packages, and the page. No package is needed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def example() -> Iterator[SimpleNamespace]:
 
 
 def test_metrics(example: SimpleNamespace) -> None:
-    """By hand: two of three found, one too many."""
+    """Computed by hand: two of three found, one too many."""
     truth, found = np.array([1, 1, 1, 0, 0]), np.array([1, 1, 0, 1, 0])
     assert example.task.f1(found, truth) == pytest.approx(2 * 2 / (3 + 3))
     assert example.task.f1(truth * 0, truth * 0) == 1.0
@@ -90,7 +90,7 @@ def test_features_are_the_ends_of_a_file(example: SimpleNamespace) -> None:
 
 
 def test_speech_is_where_it_is_said_to_be(example: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the voice that is made where espeak-ng is missing, so that it is tested everywhere."""
+    """It uses the voice that is generated where espeak-ng is missing, so that it is tested everywhere."""
     monkeypatch.setattr(example.speech, "has_espeak", lambda: False)
     sound, speech = example.speech.recording(2)
     assert sound.dtype == np.float32 and sound.shape == speech.shape == (8 * example.speech.RATE,)
@@ -124,7 +124,7 @@ def test_notes_have_their_pitch(example: SimpleNamespace) -> None:
 
 
 def test_samples_are_none_of_the_runs(example: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At least as many as calibration wants; recordings differ in their sentences."""
+    """There are at least as many as calibration needs; recordings differ in their sentences."""
     speech, voice, notes = example.speech, example.voice, example.notes
     sentences = 2 * (voice.RECORDINGS + voice.SAMPLES)
     assert len(set(speech.SENTENCES)) == len(speech.SENTENCES) >= sentences
@@ -147,7 +147,7 @@ def test_keys_are_heard_in_the_middle_of_a_chord(example: SimpleNamespace) -> No
 
 
 def test_topics_are_families_of_words(example: SimpleNamespace) -> None:
-    """Clouds of points that are far apart come out as families; sentences are made of a family's words."""
+    """Separate clouds of points are found as families; sentences consist of a family's words."""
     sentences = example.sentences
     random = np.random.default_rng(1)
     centres = np.repeat(np.eye(20), 30, axis=0)
@@ -174,7 +174,8 @@ def test_seeded_networks_are_the_same_every_time(example: SimpleNamespace, name:
 
 
 def test_the_resnet_is_as_good_as_it_was_trained(example: SimpleNamespace) -> None:
-    """In onnxruntime; the CNN, which is made of its graph.json, as the page of the example says."""
+    """Run in onnxruntime; the CNN, which is made from its graph.json, gives the numbers of the example's
+    page."""
     for task, least in ((example.digits.resnet_task(), 0.97), (example.digits.digits_task(), 357 / 360)):
         answers = task.answers(example.measure.by_onnxruntime(task))
         assert task.scores["top-1"](answers, answers) >= least
@@ -287,8 +288,8 @@ def test_packages_are_those_of_the_extra(
 def test_bytes_of_a_network_and_mixed_formats_where_they_lose_too_much(
     example: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The digits network loses nothing in bytes, so there is no row of mixed formats, unless any loss is too
-    much; of a network without products there is none of bytes either."""
+    """The digits network loses nothing in bytes, so there is a row of mixed formats only if any loss is too
+    much. A network without products has no row of bytes either."""
     task = example.digits.digits_task()
     (row,) = example.measure.measured(task, ["int8", "mixed"])
     assert row.dtype == "int8" and row.scores["top-1"] > 0.98 and row.losses == {}

@@ -1,9 +1,9 @@
 """Parses documents and runs their listings, for the tests of the documentation.
 
 A code block is run according to its language. ``console``: lines that begin with ``$`` are commands for a
-shell, the other lines are their output, standard error included. ``...`` matches any lines, and within a line
-any characters; ``[3]`` is the exit status. A file shown with ``$ cat`` that does not exist yet is created
-with the shown content. ``asm``: a program that assembles. ``python``: a program that runs.
+shell. The other lines are their output, including standard error. ``...`` matches any lines, and within a
+line any characters; ``[3]`` is the exit status. A file that is shown with ``$ cat`` and does not exist yet is
+created with the shown content. ``asm``: a program that assembles. ``python``: a program that runs.
 
 python tests/support/documents.py docs/stats.md ...
 
@@ -123,7 +123,7 @@ def run_command(command: Command, folder: Path, programs: Path = INSTALLED) -> N
 
 
 def run_block(block: Block, folder: Path, programs: Path = INSTALLED) -> None:
-    """Run a code block in a folder; a language without a rule is not run."""
+    """Run a code block in a folder; blocks of a language without a rule are not run."""
     if block.language == "console":
         for command in commands(block.text):
             run_command(command, folder, programs)

@@ -1,4 +1,4 @@
-"""Kernels of the vendor's compiler flow: launched over grids, against NumPy; refusals of the launcher."""
+"""Kernels of the vendor's compiler flow: launched over grids, against NumPy; what the launcher refuses."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_places_and_arguments(tmp_path: Path) -> None:
 
 @needs_gcc
 def test_objects_and_archives_are_linked(tmp_path: Path) -> None:
-    """A kernel in two parts, one compiled before, as the vendor's flow does with its C runtime."""
+    """A kernel in two parts, one compiled earlier, like the C runtime in the vendor's flow."""
     library = "#include <stdint.h>\nuint64_t twice(uint64_t x) { return 2 * x; }\n"
     compiled(written(tmp_path, library, "twice.c"), tmp_path / "twice.o")
     archive = tmp_path / "libtwice.a"
@@ -154,7 +154,7 @@ def test_a_fault_of_a_program_is_told(tmp_path: Path) -> None:
 
 @needs_gcc
 def test_a_command_takes_what_the_runtime_of_the_vendor_takes(tmp_path: Path) -> None:
-    """Published are 900 to 1,200 cycles. The library here takes more, which counts if asked for."""
+    """Published are 900 to 1,200 cycles. The library here takes longer, which counts if requested."""
     source, each = written(tmp_path, REPEATED), {}
     for issue in ("c-runtime", "text"):
         kernel = tx8.c_kernel(source, "repeated", issue=issue)

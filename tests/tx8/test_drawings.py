@@ -86,7 +86,7 @@ def test_engines_of_a_tile_are_busy_one_after_the_other(run: Run) -> None:
 
 
 def test_bars_are_as_long_as_the_engine_was_busy(run: Run) -> None:
-    """To a column: 820 pixels have at most 400 of them."""
+    """To a column of pixels: 820 pixels have at most 400 of them."""
     root = read(run.timeline())
     axis = places(root, "middle")
     cycles = max(axis)

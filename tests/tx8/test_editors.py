@@ -48,7 +48,7 @@ def lexed(text: str) -> Iterator[tuple[Place, str, str]]:
 
 
 class _Forgetful(dict[str, Any]):
-    """Templates, or operands, that are never found again, so that every statement is looked at."""
+    """Templates, or operands, that are never found again, so that every statement is parsed."""
 
     last: Any = None
 

@@ -1,4 +1,4 @@
-"""Several networks in one program: one memory for their states, one copy of constants, each run by name."""
+"""Several networks in one program: one memory for their states, one copy of constants, each runs by name."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_entries_on_several_chips(on_chips: Program) -> None:
 
 @pytest.fixture(scope="module")
 def staged() -> Program:
-    """The same on two chips; one has the table."""
+    """The same on two chips; only one has the table."""
     models, state = {"block": network(3), "step": network(1)}, {"table": "new"}
     return tx8.compile_entries(models, dtype="fp16", tiles=4, state=state, chips=(2, 1), parallel="pp=2")
 
@@ -181,7 +181,7 @@ def test_runs_without_a_choice_are_refused(program: Program) -> None:
 
 
 def graph_file(count: int) -> dict[str, Any]:
-    """A graph.json that writes rows into a state and hands on the first of them."""
+    """A graph.json that writes rows into a state and returns the first of them."""
     shapes = {"past": [4, 16], "row": [count, 16]}
     inputs = [{"name": name, "dtype": "float32", "shape": shape} for name, shape in shapes.items()]
     inputs.append({"name": "at", "dtype": "int64", "shape": [count, 1]})

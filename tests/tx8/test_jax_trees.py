@@ -49,7 +49,7 @@ def gradients(p: Any, x: Any) -> Any:
 
 
 def several(p: Any, x: Any) -> Any:
-    """Equal values, an argument as it is, a part without elements, and nothing, in containers."""
+    """Equal values, an unchanged argument, a part without elements, and nothing, in containers."""
     relu = x.clip(0)
     return {"z": None, "b": (relu, x, relu), "a": [x[:0], p["factor"] * 2]}
 

@@ -1,4 +1,5 @@
-"""The language of assembly for editors: a remembered assembly equals a full one; answers are the records'.
+"""The language of assembly for editors: a remembered assembly equals a full one, and answers come from the
+records.
 
 The oracle is the assembler without memory, and its messages as ``tx8as`` prints them.
 """
@@ -101,7 +102,7 @@ LINES = (
 
 
 def full(text: str) -> tuple[list[Diagnostic], bytes]:
-    """Mistakes and warnings of a text, and its image, by the assembler that remembers nothing."""
+    """Mistakes and warnings of a text, and its image, by an assembler without memory."""
     try:
         assembly = assemble_text(text, "p.s", (), {}, None)
         return sorted(assembly.warnings.values()), write_image(image_of(assembly))

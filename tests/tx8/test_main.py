@@ -1,4 +1,4 @@
-"""``python -m tx8`` says where the documents are."""
+"""``python -m tx8`` prints where the documents are."""
 
 from __future__ import annotations
 

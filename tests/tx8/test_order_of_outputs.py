@@ -1,4 +1,4 @@
-"""Outputs by position: every door gives them in the order of the model; NumPy is the oracle."""
+"""Outputs by position: every interface gives them in the order of the model; NumPy is the oracle."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_quantised_networks(dtype: str) -> None:
 
 
 def test_branches_and_loops() -> None:
-    """Results of control flow; another node reads the second."""
+    """Results of control flow; another node reads the second result."""
     infos = {
         name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 8]) for name in ("x", *"abcdefgh")
     }
@@ -161,7 +161,7 @@ def test_branches_and_loops() -> None:
     ],
 )
 def test_several_chips(degrees: str, names: tuple[str, ...]) -> None:
-    """Also an input that nothing reads, and outputs that are an input or a constant."""
+    """So has an input that nothing reads, and an output that is an input or a constant."""
     program = tx8.compile(model(names, ("u", "k", "x")), chips=(2, 1), parallel=degrees)
     assert [buffer.name for buffer in program.inputs] == ["u", "k", "x"]
     assert [buffer.name for buffer in program.outputs] == [*names]

@@ -274,7 +274,7 @@ def test_import_costs_nothing() -> None:
 
 @pytest.mark.parametrize("name", ["tx8", "emulator"])
 def test_names_are_offered_before_they_are_imported(name: str) -> None:
-    """As the completion of a shell or a notebook asks for them."""
+    """The completion of a shell or a notebook asks for them in this way."""
     ask = f"import {name} as it, sys; print(dir(it) == sorted(it.__all__), 'numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     assert done.stdout == "True False\n"

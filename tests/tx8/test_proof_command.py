@@ -1,4 +1,5 @@
-"""``tx8emu PROGRAM --prove GRAPH``: the image says how it was made; others are refused in one line."""
+"""``tx8emu PROGRAM --prove GRAPH``: the image shows how it was made; unsuitable arguments are refused in one
+line."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def saved(made: onnx.ModelProto, folder: Path) -> Path:
 
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
-    """An image of the model, with what its graph is."""
+    """An image of the model, with the description of its graph."""
     program = tx8.compile(model(), dtype="bf16", tiles=3, state={"past": "present"})
     saved(model(), tmp_path)
     return program.save(tmp_path)
@@ -91,7 +92,7 @@ def test_a_wrong_image_is_named(image: Path, tmp_path: Path, capsys: pytest.Capt
 
 
 def said(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """The one line about arguments that are refused."""
+    """Return the only line about arguments that are refused."""
     assert main([*map(str, arguments)]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("tx8emu: error: ")

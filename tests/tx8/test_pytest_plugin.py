@@ -1,4 +1,4 @@
-"""The plugin of pytest: the text of a failed assertion about hazards; others are unchanged."""
+"""The plugin of pytest: the text of a failed assertion about hazards; other assertions do not change."""
 
 from __future__ import annotations
 

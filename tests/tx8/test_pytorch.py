@@ -1,4 +1,4 @@
-"""torch.compile with the back end tx8: results beside PyTorch's own, and what is refused."""
+"""torch.compile with the back end tx8: results compared with PyTorch's own, and what is refused."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def network(torch: Any) -> Any:
 
 @needs_torch
 def test_results_are_those_of_pytorch(torch: Any) -> None:
-    """Other shapes and other numbers, which PyTorch then takes for free ones, too."""
+    """Other shapes and other numbers; PyTorch then takes the numbers for free ones, too."""
     model = network(torch)
     compiled = torch.compile(model, backend=pytorch.backend)
     for rows, scale in ((3, 2.5), (5, 2), (3, 4), (7, 4)):
@@ -99,7 +99,7 @@ def test_results_have_their_places(torch: Any, function: Any) -> None:
 
 @needs_torch
 def test_a_graph_may_return_nothing_at_some_places(torch: Any) -> None:
-    """PyTorch leaves such results out; other callers of the back end do not."""
+    """PyTorch omits such results; other callers of the back end do not."""
 
     class Graph(torch.nn.Module):  # type: ignore[misc]
         def forward(self, x: Any, y: Any) -> Any:
@@ -187,7 +187,7 @@ def test_what_is_refused(torch: Any) -> None:
 def test_pytorch_finds_the_back_end() -> None:
     found = importlib.metadata.entry_points(group="torch_dynamo_backends")
     names = [entry.name for entry in found if entry.value == "tx8.pytorch:backend"]
-    assert names in (["tx8"], [])  # nothing where the tests run without an installation
+    assert names in (["tx8"], [])  # nothing if the tests run without an installation
 
 
 def test_without_pytorch_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,5 @@
-"""Constants of compiled programs that sessions replace: as the program compiled with them computes."""
+"""Constants of compiled programs that sessions replace: results equal those of a program compiled with
+them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``Program.run`` on several chips: whole inputs and outputs, as on one chip, and what is refused."""
+"""``Program.run`` on several chips: undivided inputs and outputs, as on one chip, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tx8.Session: compiled programs with states, step by step, as a loop of the host would run them."""
+"""tx8.Session: compiled programs with states, step by step, compared with a loop on the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions on several chips: the same as on one, with whole arrays; and refusals."""
+"""Sessions on several chips: the same as on one, with undivided arrays; and what is refused."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_step_that_fails_changes_no_chip(program: Program) -> None:
     with tx8.Session(program) as session:
         session.set_state(keys=np.ones((1, 2, 16, 16)))
         with pytest.raises(emulator.Fault, match="chip 0"):
-            session.run(steps(1)[0] | {"at": np.array([16])})  # there is no such place
+            session.run(steps(1)[0] | {"at": np.array([16])})  # this place does not exist
         assert (session.state["keys"] == 1).all()
         assert session.steps == 0
 

@@ -15,7 +15,7 @@ _ROWS = (50, 7, 33)
 
 
 def test_products_of_pairs_whose_addresses_are_loaded() -> None:
-    """Every pair has its own number of rows; bytes between and after the arrays stay."""
+    """Every pair has a separate number of rows; bytes between and after the arrays do not change."""
     kernel = tx8.triton_kernel(KERNEL)
     a = [draw("fp16", rows, 45, seed=rows) for rows in _ROWS]
     b = [draw("fp16", 45, 75, seed=100 + rows) for rows in _ROWS]

@@ -1,4 +1,4 @@
-"""Kernels of Triton from Python: launched from their text, and by Triton itself where it is installed."""
+"""Kernels of Triton from Python: launched from their text, and by Triton itself if it is installed."""
 
 from __future__ import annotations
 
@@ -295,7 +295,7 @@ print(double.best_config.kwargs["BLOCK"])
 
 @needs_triton
 def test_autotune_measures_simulated_time(tmp_path: Path) -> None:
-    """Small blocks take longer, and of the largest ones none fits the scratchpad."""
+    """Small blocks take longer, and none of the largest ones fits the scratchpad."""
     assert printed(tmp_path / "tuned.py", TUNED) == "4096\n"
 
 

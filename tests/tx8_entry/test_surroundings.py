@@ -1,4 +1,4 @@
-"""tx8 says in one line when it cannot run: on another system, or with its packages hidden or missing."""
+"""tx8 prints one line if it cannot run: on another system, or with its packages hidden or missing."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_other_folders_are_no_matter(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("package", surroundings.PACKAGES)
 @pytest.mark.parametrize("shape", ["{}/__init__.py", "{}.py"])
 def test_import_names_what_hides_a_package(package: str, shape: str, tmp_path: Path) -> None:
-    """A folder or file beside the notebook, whose folder comes first in the path."""
+    """A folder or file next to the notebook, whose folder comes first in the path."""
     file = make(tmp_path / shape.format(package))
     hiding = file.parent if file.name == "__init__.py" else file
     run = python("import tx8", tmp_path)
@@ -125,7 +125,7 @@ def test_pytest_runs_where_a_package_is_hidden(tmp_path: Path) -> None:
 def test_a_module_that_does_not_say_where_it_is_from(
     spec: None, file: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a notebook or a test makes it by hand."""
+    """A notebook or a test makes it in this way by hand."""
     module = ModuleType("asm")
     module.__spec__ = spec
     if file:

@@ -1,4 +1,4 @@
-"""The shape of the gradient that a backward convolution reads, against windows counted one by one."""
+"""The shape of the gradient that a backward convolution reads, compared with windows counted one by one."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tx8isa.tools.command_line import guarded
 
 
 def npy(shape: str, data: bytes = b"", descr: str = "<f4") -> bytes:
-    """A .npy file whose header says any shape."""
+    """A .npy file whose header gives an arbitrary shape."""
     text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + data
 

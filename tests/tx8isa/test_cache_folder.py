@@ -19,7 +19,7 @@ from tx8isa.tools.cache_folder import SECRET, SealedFolder, folder_lock
 
 @pytest.fixture
 def folder(tmp_path: Path) -> SealedFolder:
-    """A folder with the entry "a", in which nothing was said yet."""
+    """A folder with the entry "a", about which no warning was printed yet."""
     cache_folder._say_once.cache_clear()
     made = SealedFolder(tmp_path / "cache" / "things", "cache of things")
     assert made.write("a", [b"con", b"tent"])
@@ -103,7 +103,7 @@ def test_what_others_may_write_is_not_used(
         assert folder.read("a") is None
     advice = "it is not used. Remove it, or name a folder of your own in TX8_CACHE_DIR"
     assert [r.getMessage() for r in caplog.records] == [f"cache of things: {path} {fault}; {advice}"]
-    assert folder.write("a", [b"new"]) == (name == "a")  # an entry is replaced by one of the right mode
+    assert folder.write("a", [b"new"]) == (name == "a")  # an entry is replaced by one with the right mode
     assert (folder.read("a") == b"new") == (name == "a")
 
 
@@ -222,7 +222,7 @@ def test_nobody_waits_for_ever_for_a_process_that_stands_still(
 
 
 def filled_anew(path: Path, name: str, content: bytes) -> None:
-    """As other processes do that empty a folder and use it."""
+    """Other processes that empty a folder and use it leave this."""
     for each in path.iterdir():
         each.unlink()
     assert SealedFolder(path, "").write(name, [content])
@@ -231,7 +231,7 @@ def filled_anew(path: Path, name: str, content: bytes) -> None:
 def test_an_entry_of_a_folder_that_is_filled_anew_is_not_called_damaged(
     folder: SealedFolder, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The reader has read the secret that was there before."""
+    """The reader has read the secret that existed before."""
     read = SealedFolder._owned_file
 
     def then_filled(self: SealedFolder, name: str, forbidden: int) -> bytes | None:

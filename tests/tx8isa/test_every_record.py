@@ -1,7 +1,7 @@
 """Every record, with operands drawn from the record itself: encoding, text, kernels, ends of memory.
 
-Kernels, compiled and as plain Python, and the slow reference run on equal memories; results may lie on
-operands, and lengths are those around the widths of vectors. ``record_operands`` draws the operands.
+Kernels, compiled and as plain Python, and the slow reference run on equal memories. Results may overlap
+operands, and lengths are near the widths of vectors. ``record_operands`` draws the operands.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def test_compiled_kernels_equal_the_reference_at_every_length(record: Instructio
 
 
 def aliased(case: Case) -> Iterator[Case]:
-    """A result at an operand, one element before and after it; all operands in one place."""
+    """A result at an operand, one element before and after it; all operands at one place."""
     sources = case.addresses("read", "spm")
     results = case.addresses("write", "spm")
     for result in results:
@@ -211,7 +211,8 @@ def test_operands_of_all_may_end_at_the_last_byte(record: Instruction) -> None:
 
 @every_record
 def test_one_element_beyond_the_last_byte_is_refused(record: Instruction) -> None:
-    """Dropped: nothing changes, the register of exceptions shows it. Stopped: the message."""
+    """The instruction is dropped: nothing changes, and the exception register shows it. Stopped: the
+    message."""
     rng = Random(record.mnemonic)
     for fmt in one_format(record):
         case = draw(record, fmt, 17, rng)

@@ -1,4 +1,4 @@
-"""Bytes that grow in place, and the collector that waits meanwhile."""
+"""Bytes that grow in place, and a garbage collector that waits during the growth."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ START = "import sys; from tx8_entry.commands import {0}; sys.argv[0] = '{0}'; sy
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the packages with one more record, in a file of its own."""
+    """A copy of the packages with one more record, in a separate file."""
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("tx8isa", "asm", "emulator", "compiler", "tx8", "tx8_entry", "docs"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -387,7 +387,7 @@ def test_layout_names_and_vendor_numbers() -> None:
 
 @pytest.mark.long
 def test_integer_functions_compile_unchanged() -> None:
-    """Numba gives the plain functions' results; their callees are replaced by their compiled selves."""
+    """Numba gives the plain functions' results; their callees are replaced by their compiled versions."""
     compiled: dict[str, Any] = dict(vars(layouts))
     callees_first = "block_channels full_blocks tail_width aligned_channels used_bytes"
     for name in [*callees_first.split(), "batch_bytes", "element_offset"]:

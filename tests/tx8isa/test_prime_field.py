@@ -250,7 +250,7 @@ def test_other_elements_are_spread_evenly_over_the_keyed_order() -> None:
 
 @pytest.mark.parametrize("terms", [3, MOST_TERMS + 3])
 def test_sums_and_products_of_infinities_are_infinite_or_unknown(terms: int) -> None:
-    """As with floats, and without a warning, because a program may add values that it must not use."""
+    """As with floats, there is no warning, because a program may add values that it must not use."""
     x = FIELD.random("x", (4, terms))
     x[:, 0, 0], x[:, 1, 0], x[:, 1, -1], x[:, 2, 1] = np.inf, np.inf, -np.inf, np.nan
     total = FIELD.sum(x, (1,))

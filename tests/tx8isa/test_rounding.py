@@ -1,4 +1,5 @@
-"""Arrays rounded to the float formats: against exact fractions, and against the definition for one number."""
+"""Arrays rounded to the float formats, compared with exact fractions and with the definition for one
+number."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def root(form: Form, a: int, mode: str) -> tuple[int, int]:
         return (a, 0) if form.value(a) == 0 else (form.nan, NV)
     if form.is_infinite(a):
         return a, 0
-    # Enough bits for the comparison with any rounding boundary; then a nudge that keeps "not exact".
+    # Enough bits for the comparison with any rounding boundary; then a small change that keeps "not exact".
     scale = 1 << 1400
     scaled = form.value(a) * scale * scale
     floor = isqrt(int(scaled))

@@ -192,7 +192,7 @@ def test_prices_are_exact_to_a_tick() -> None:
 
 @pytest.mark.parametrize("mnemonic", ["rdma", "wdma"])
 def test_runs_of_a_load_are_those_of_its_bytes(mnemonic: str) -> None:
-    """Blocks that follow each other in memory are one run, whatever loops they come from."""
+    """Blocks that follow each other in memory are one run, whatever their loops."""
     record, rng = by_mnemonic()[mnemonic], Random(5)
     timing = getattr(MACHINE.timing, mnemonic)
     found = cost.cost(record, MACHINE)
@@ -240,7 +240,7 @@ def test_operations_of_convolutions(mnemonic: str) -> None:
             extent = record.operand("dy").extent
             assert extent is not None
             arguments = argument_values(record, extent.arguments, case.values)
-            # dy as it would be with 256 channels of a byte: a line for each result position
+            # dy as if it had 256 channels of a byte: a line for each result position
             positions = extent.length(8, *arguments[1:6], 256) // 256
             products = kx * ky * w * channels * positions
         assert cost.evaluate(term, record, case.values) == 2 * products > 0
@@ -293,7 +293,7 @@ OF_THE_CHIP = [
 
 
 def forget_range(figure: dict[str, Any]) -> None:
-    """Leave a figure its value alone, which may then be any."""
+    """Leave a figure only its value, which may then be any."""
     figure.pop("least", None)
     figure.pop("most", None)
 

@@ -8,11 +8,11 @@ import gc
 PAUSE = 0.5
 """Seconds without a keystroke after which garbage is collected."""
 MOST = 64
-"""Keystrokes after which it is collected without a pause; each leaves some megabytes."""
+"""Keystrokes after which garbage is collected without a pause; each leaves some megabytes."""
 
 
 class Rest:
-    """Collects the garbage of one server, whose process does not collect on its own from ``begin`` on."""
+    """Collects the garbage of one server; its process does not collect by itself after ``begin``."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.TimerHandle | None = None

@@ -2,7 +2,8 @@
 
 ``states`` gives the patterns of each state. A statement begins in the state ``statement``; its head, a
 mnemonic or a directive, says in which state its operands are read. The words come from the records and from
-the assembler's tables. The patterns use only what Python and the regular expressions of TextMate share.
+the assembler's tables. The patterns use only syntax that Python and the regular expressions of TextMate
+share.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def choices() -> dict[str, list[str]]:
 
 
 def _taking(kind: str) -> set[str]:
-    """Return the core's mnemonics with an operand of a kind, such as ``csr``, in their text."""
+    """Return the core's mnemonics whose text has an operand of a kind, such as ``csr``."""
     records = scalar_by_mnemonic()
     found = {name for name, record in records.items() if any(field.kind == kind for field in record.fields)}
     for name, lines in SIMPLE.items():

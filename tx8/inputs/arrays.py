@@ -1,4 +1,4 @@
-"""Converts the inputs that a caller gives into the arrays that the program's buffers take."""
+"""Converts the inputs that a caller passes into the arrays that the program's buffers need."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _shown(tree: Any) -> str:
 def bind(
     buffers: Sequence[Buffer], given: Sequence[Any], named: Mapping[str, Any], trees: Trees | None = None
 ) -> dict[str, Array]:
-    """Match values by position and by name to the inputs of a program; InputError for a misfit."""
+    """Assign values by position and by name to the inputs of a program; InputError for a misfit."""
     if trees is not None and (found := trees.inputs(given, named)) is not None:
         named, given = found, ()
     if not named and len(given) == 1 and isinstance(given[0], Mapping):

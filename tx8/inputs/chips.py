@@ -172,7 +172,8 @@ def whole(buffers: Iterable[Buffer], tensors: Iterable[Tensor]) -> tuple[Buffer,
 def bind_to_chips(
     buffers: Sequence[Buffer], chips: int, given: Sequence[Any], named: Mapping[str, Any]
 ) -> dict[str, Array]:
-    """Match values to the inputs of all chips: ``chip1.x`` is chip 1's, ``x`` every chip's; as ``bind``."""
+    """Assign values to the inputs of all chips: ``chip1.x`` is chip 1's, ``x`` every chip's; otherwise as
+    ``bind``."""
     if not named and len(given) == 1 and isinstance(given[0], Mapping):
         named, given = given[0], ()
     numbers, names = range(chips), [each.name for each in buffers]

@@ -109,7 +109,7 @@ class Answer(msgspec.Struct, frozen=True):
             yield "hint", self.hint
 
     def _hazards(self) -> Iterator[tuple[str, str]]:
-        """Yield the hazards; a kernel that was refused did not run."""
+        """Yield the hazards; there are none for a kernel that was refused, because it did not run."""
         if self.outcome is Outcome.REFUSED:
             return
         for hazard in self.hazards[:_MOST_HAZARDS]:
@@ -123,7 +123,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def _lines(label: str, fact: str) -> Iterator[str]:
-    """Yield the lines of a fact, the label in the first one."""
+    """Yield the lines of a fact; the first line has the label."""
     for number, line in enumerate(
         wrap(fact, _WIDTH - _LABEL, break_long_words=False, break_on_hyphens=False)
     ):

@@ -55,7 +55,7 @@ def compare(name: str, got: Array, expected: Array, tolerance: float) -> Compare
     """Compare an output with expected values, which are first rounded to its type.
 
     Shapes must be equal up to axes of one element. An element may differ by ``tolerance``, absolute and
-    relative to its expected value. NaN is right where it is expected.
+    relative to its expected value. NaN is right only where it is expected.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         wanted = expected.astype(got.dtype).reshape(got.shape)

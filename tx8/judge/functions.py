@@ -1,4 +1,4 @@
-"""Functions of Triton in a file of Python: Triton compiles one, and its launch is held for the judge."""
+"""Functions of Triton in a file of Python: Triton compiles one, and the judge receives its launch."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """``tx8emu PROGRAM --prove GRAPH``: proves that a program of tx8cc computes a graph (docs/proving.md).
 
-Image and code say how the program was made: its states, its ranges of sizes, its format and its tiles. With
-these the graph is compiled once more, so that the proof knows what the bytes of the image are.
+Image and code show how the program was made: its states, its ranges of sizes, its format and its tiles. With
+these the graph is compiled again, so that the proof knows the meaning of the image's bytes.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _proved(options: argparse.Namespace) -> int:
 
 
 def _made_with(program: Any, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of ``tx8.compile`` that have made a program; Tx8Error for another program."""
+    """Return the arguments of ``tx8.compile`` with which a program was made; Tx8Error for another program."""
     image, name = program.image, options.program
     if program.machine.chip_count > 1:
         raise Tx8Error(f"{name}: runs on {program.machine.chip_count} chips; --prove takes programs of one")

@@ -43,7 +43,7 @@ class WrappedArray:
 
 
 def _wrapped(name: str, value: Any) -> Any:
-    """Wrap an argument for Triton; TtirError for an array of a type without kernels."""
+    """Wrap an argument for Triton; TtirError for an array of a type that kernels do not support."""
     from compiler.frontend.triton.kernels.launch import DTYPES, not_computed  # here, as the kernels below
     from compiler.frontend.triton.operations import TtirError
 
@@ -56,7 +56,7 @@ def _wrapped(name: str, value: Any) -> Any:
 
 
 def _take_arrays() -> None:
-    """Make the functions by which Triton binds arguments for this target wrap arrays; done once."""
+    """Make the functions by which Triton binds arguments for this target wrap arrays; done only once."""
     plain = jit.create_function_from_signature
     if hasattr(plain, "__wrapped__"):
         return
@@ -139,7 +139,7 @@ class Tx8Driver(DriverBase):  # type: ignore[misc]
         return 0
 
     def set_current_device(self, device: int) -> None:
-        """Do nothing: there is one device."""
+        """Do nothing, because there is one device."""
 
     def get_current_stream(self, device: int = 0) -> int:
         """Return the only stream: a launch is over when it returns."""
@@ -153,10 +153,10 @@ class Tx8Driver(DriverBase):  # type: ignore[misc]
         """Return no cache to clear between measured runs: each begins from the reset state."""
 
     def clear_cache(self, cache: None) -> None:
-        """Do nothing: no data of the previous run are left."""
+        """Do nothing, because no data of the previous run are left."""
 
     def get_active_torch_device(self) -> None:
-        """Return None: there is no device of PyTorch."""
+        """Return None, because there is no device of PyTorch."""
 
     def map_python_to_cpp_type(self, kind: str) -> str:
         """Return the type unchanged, because no launcher in C is made."""

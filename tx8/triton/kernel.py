@@ -69,7 +69,7 @@ class TritonKernel:
         """Return the program of a launch with these arguments; TtirError for what cannot be compiled.
 
         Programs differ by the shapes and types of arrays, and by the values of numbers. The inputs are the
-        arrays that the kernel loads from or stores to; the outputs are those that it stores to.
+        arrays from which the kernel loads or to which it stores; the outputs are those to which it stores.
         """
         parameters = self.kernel.parameters
         arguments = tuple(map(_as_array, arguments))
@@ -99,7 +99,7 @@ class TritonKernel:
     ) -> Run:
         """Run one program of the kernel for each place of a grid of up to three axes.
 
-        Arrays, and tensors of PyTorch, receive the kernel's stores; their other elements stay as they are.
+        Arrays, and tensors of PyTorch, receive the kernel's stores; their other elements do not change.
         ``tiles``: the number of tiles used, by default 16. ``options`` are those of ``tx8.Program.run``, such
         as ``threads`` and ``timed``. TtirError for arguments that do not fit, Fault when a program stops.
         """

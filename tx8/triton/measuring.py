@@ -103,16 +103,17 @@ class SimulatedEvent:
 
 
 class SimulatedDevice:
-    """The interface of a device for ``triton.testing``; launches are over when they return."""
+    """The interface of a device for ``triton.testing``; launches have ended when they return."""
 
     Event = SimulatedEvent
 
     def synchronize(self) -> None:
-        """Do nothing: launches are over when they return."""
+        """Do nothing, because launches have ended when they return."""
 
 
 def take_do_bench(is_here: Callable[[], bool]) -> None:
-    """Make ``triton.testing.do_bench`` run a kernel once where ``is_here``: all runs take the same time."""
+    """Make ``triton.testing.do_bench`` run a kernel only once where ``is_here``, because all runs take the
+    same time."""
     from triton import testing  # here, for Triton loads the driver before it
 
     plain = testing.do_bench

@@ -92,7 +92,7 @@ def scratchpad(
 ) -> Drawing:
     """Draw the buffers of a tile's scratchpad: addresses upwards, from the first access to the last one.
 
-    Addresses without a buffer are omitted. Tx8Error for a tile that did nothing.
+    Addresses without a buffer are omitted. Tx8Error for a tile that was idle.
     """
     active = list(texts["active_tiles"])
     if tile not in active:
@@ -170,7 +170,7 @@ class _Colours:
 
 
 class _Logarithmic:
-    """A logarithmic axis between two values, from ``first`` pixels on; a negative length goes upwards."""
+    """A logarithmic axis between two values, from pixel ``first`` on; a negative length goes upwards."""
 
     def __init__(self, ends: Sequence[float], first: float, length: float) -> None:
         self._low, self._high = map(math.log10, ends)

@@ -37,7 +37,7 @@ def run_page(
     outputs: Mapping[str, Array],
     stats: Stats | ChipsStats,
 ) -> str:
-    """Return a page of a run: inputs and outputs with their ranges, the cycles, and where these went."""
+    """Return a page of a run: inputs and outputs with their ranges, the cycles, and how these were spent."""
     rows = [_array_row("input", each, array) for each, array in inputs.items()]
     rows += [_array_row("output", each, array) for each, array in outputs.items()]
     table = _table(("", "name", "type", "shape", "least", "mean", "largest"), rows)

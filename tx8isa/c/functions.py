@@ -35,7 +35,7 @@ _KEYWORDS = ("register", "long", "short", "int", "char", "float", "double", "sta
 
 
 class Untranslatable(Exception):
-    """A Python construct without translation; a mistake in the project, not of its user."""
+    """A Python construct without a translation, which is a mistake in the project and not of its user."""
 
 
 class Functions:

@@ -124,7 +124,8 @@ def addresses(machine: Machine) -> Iterator[tuple[str, int]]:
 
 
 def format_bits() -> str:
-    """Write the function of storage bits by format; unknown codes count as the widest, for safe ends."""
+    """Write the function of storage bits by format. Unknown codes count as the widest format, so that ends
+    are safe."""
     cases = "".join(f"    case TX8_{f.name}: return {STORAGE_BITS[f]};\n" for f in Format)
     widest = max(STORAGE_BITS)
     head = "/* Storage bits of one element. */\nstatic inline int64_t tx8_format_bits(unsigned format) {\n"

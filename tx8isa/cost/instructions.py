@@ -15,16 +15,15 @@ is converted to the price of ``UNITS`` lines, bytes or steps in whole ticks; pro
 down.
 
 The functions (``terms.py``) are plain Python over integers, so that compiled code calls them too;
-``FUNCTIONS`` lists them. Their arguments are those of ``Extent`` or a tuple of 16 numbers, from
-which the instruction's format (its operand ``format``) selects one. Only the arguments depend on the machine.
+``FUNCTIONS`` lists them. Their arguments are those of ``Extent``, or a tuple of 16 numbers from which the
+instruction's format (its operand ``format``) selects one. Only the arguments depend on the machine.
 ``emulator.engines.tables.costs`` lays them out for compiled code.
 
 ``DdrPrices`` has the time that bytes and runs take of the DDR that all tiles share.
 
 A simulation adds delays that other units cause. RDMA and WDMA times are those of a tile's engine. A copy
 between tiles costs its latency and its bytes on one link, without hops and contention. ``ncc.wait`` and
-``ncc.barrier`` cost their time when there is nothing to wait for; ``dte.wait`` costs an instruction of the
-core.
+``ncc.barrier`` cost their time without waits; ``dte.wait`` costs an instruction of the core.
 """
 
 from __future__ import annotations
@@ -180,7 +179,7 @@ _SLOWNESS: dict[type, str] = {
 
 
 def _own_format(record: Instruction) -> Format | None:
-    """The widest format of a vector record without a format suffix; None when it has one."""
+    """The widest format of a vector record without a format suffix; None if it has one."""
     if record.formats:
         return None
     kind = record.meaning

@@ -23,7 +23,7 @@ MOST_TICKS = 1 << 58
 
 
 def priced(units: int, price: int) -> int:
-    """Ticks of ``units`` when ``UNITS`` of them cost ``price``, rounded down, at most ``MOST_TICKS``."""
+    """Ticks of ``units`` if ``UNITS`` of them cost ``price``, rounded down, at most ``MOST_TICKS``."""
     whole = units >> _SHIFT
     if whole > MOST_TICKS // max(price, 1):
         return MOST_TICKS
@@ -36,7 +36,7 @@ def nothing() -> int:
 
 
 def skew(line: int, more: int, a: int, b: int, c: int, d: int, e: int) -> int:
-    """``more`` when one of the addresses is not a multiple of the line; absent ones are 0."""
+    """``more`` if one of the addresses is not a multiple of the line; absent addresses are 0."""
     return more if a % line + b % line + c % line + d % line + e % line != 0 else 0
 
 
@@ -101,7 +101,7 @@ def array_ticks(
     """``count`` products [m, k] by [k, n], in blocks of step_k x step_n weights, one after another.
 
     The arrays multiply ``rows`` rows by a block at a time at ``price``. If the results (``sums``) or the
-    added partial sums (``added``) have 32 bits, ``UNITS`` ticks of it become ``wide``. The block's bytes are
+    added partial sums (``added``) have 32 bits, each ``UNITS`` ticks become ``wide``. The block's bytes are
     loaded at the price ``weights``. The longer of computing and loading counts.
     """
     blocks = count * ((k + step_k - 1) // step_k) * ((n + step_n - 1) // step_n)
@@ -313,7 +313,7 @@ def transfer_ticks(rows: int, count: int, block: int, row: int, least: int, pric
 def nest_ticks(
     n: int, s0: int, s1: int, s2: int, d0: int, d1: int, d2: int, row: int, least: int, price: int
 ) -> int:
-    """Ticks of blocks of n bytes through two nests; the nest with more rows counts."""
+    """Ticks of blocks of n bytes through two nests; the nest with more rows determines them."""
     return transfer_ticks(max(s1 * s2, d1 * d2), s0 * s1 * s2, n, row, least, price)
 
 

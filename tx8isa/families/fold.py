@@ -12,7 +12,7 @@ def _add(total: float, x: float) -> float:
 
 
 def _larger(best: float, x: float) -> float:
-    """A NaN element never replaces a number; a NaN start gives way to any number."""
+    """A NaN element never replaces a number; a NaN as start value is replaced by any number."""
     return x if x > best or best != best else best
 
 

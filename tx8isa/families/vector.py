@@ -17,7 +17,7 @@ Bits = Callable[..., int]
 
 _SECOND = {
     Form.VV: "src1[i]",
-    Form.VS: "the scalar whose raw bits stand in src1",
+    Form.VS: "the scalar whose raw bits are in src1",
     Form.VUV: "src1[i mod unit]",
     Form.VUV_LOOP: "src1[(i div n)*unit + (i mod n) mod unit]",
 }

@@ -1,4 +1,4 @@
-"""The records of all instructions, one module per family, a folder per unit; ``load`` finds new modules.
+"""The records of all instructions: one module per family, a folder per unit; ``load`` finds new modules.
 
 Their building blocks are in ``families``, ``records`` and ``riscv``.
 """

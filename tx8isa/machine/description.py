@@ -1,4 +1,4 @@
-"""The machine description: every number of a chip that a program or a tool may depend on, read from TOML.
+"""The machine description: every number of a chip on which a program or a tool may depend, read from TOML.
 
 The packaged ``machines/tx81.toml`` describes the TX81; other files describe other grids, scratchpads or
 bandwidths. The records below declare each key's type and range; parsing, error texts and the JSON Schema
@@ -166,7 +166,7 @@ class Card(Record, frozen=True):
 
 
 class Window(NamedTuple):
-    """A piece of a tile's address space; ``base`` and ``size`` in bytes."""
+    """A range of a tile's address space; ``base`` and ``size`` in bytes."""
 
     name: str
     base: int
@@ -282,7 +282,7 @@ def _read(path: Path) -> Machine:
     try:
         machine = msgspec.convert(table, Machine)
     except msgspec.ValidationError:
-        # The error names one key at most; ``_faults`` names them all, with the values found.
+        # The error names only one key; ``_faults`` names all of them, with the values found.
         raise MachineError(f"{path}: {'; '.join(_faults(Machine, table, ''))}") from None
     contradictions = "; ".join(_contradictions(machine))
     if contradictions:

@@ -1,7 +1,7 @@
 """A machine at the ends of its figures' ranges, for bounds on the time that programs take.
 
-``least`` takes the largest rates and the smallest times, so programs are fastest; ``most`` the opposite. A
-figure without a range keeps its value.
+``least`` takes the largest rates and the smallest times, so programs are fastest; ``most`` takes the
+opposite. A figure without a range keeps its value.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class End(StrEnum):
 
 
 def at_end(record: _Table, end: End) -> _Table:
-    """Copy a machine, or a table of one, with figures set to an end of their ranges."""
+    """Copy a machine, or one of its tables, with figures set to an end of their ranges."""
     if isinstance(record, Coefficient):
         return msgspec.structs.replace(record, value=value_at(record, end), least=UNSET, most=UNSET)
     changed: dict[str, Any] = {

@@ -17,7 +17,7 @@ _VALUE = "The figure, in the stated unit."
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of the description; every key is required and no other is allowed."""
+    """A table of the description, whose keys are all required and which allows no others."""
 
 
 _Any = Annotated[float, Meta(ge=1e-6, le=1e18, description=_VALUE)]

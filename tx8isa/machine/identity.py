@@ -1,7 +1,7 @@
 """Identifies the machine of a program, and compares it with the machine that runs it.
 
-Addresses, sizes and numbers of units are part of a program. Rates, queue depths and figures of time are not:
-the same program may run on a faster chip.
+Addresses, sizes and numbers of units are part of a program. Rates, queue depths and figures of time are
+excluded, because the same program may run on a faster chip.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _AGREE: Mapping[str, tuple[str, ...]] = {
 
 
 def identity(machine: Machine) -> str | dict[str, Any]:
-    """Return what an image stores of its machine: the name of a packaged description, or all of it."""
+    """Return the machine as an image stores it: the name of a packaged description, or the whole
+    description."""
     return machine.name if machine == packaged_machine(machine.name) else msgspec.to_builtins(machine)
 
 

@@ -1,7 +1,7 @@
 """The coefficients of the model of time, as tables ``[timing.*]`` of the machine description.
 
-docs/timing.md explains how they work together. ``tx8isa/cost`` makes the costs of engine instructions from
-them; the rest (core, DTE, barrier, banks) is for the simulation. A cycle is one of ``engines.clock``.
+docs/timing.md explains how they work together. ``tx8isa/cost`` computes the costs of engine instructions from
+them; the others (core, DTE, barrier, banks) are used by the simulation. A cycle is one of ``engines.clock``.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class ScalarTiming(Record, frozen=True):
 
 
 class SpmTiming(Record, frozen=True):
-    """The delays that engines cause each other at the scratchpad."""
+    """Delays that engines cause each other at the scratchpad."""
 
     collision: Annotated[
         Share, Meta(description="Of a data phase, lost to another engine on the same bank at the same time.")

@@ -1,7 +1,7 @@
 """Elementary functions: the meaning of the transcendental instructions.
 
-Only additions, multiplications, divisions and bit patterns are used, never a library call whose last bit
-depends on the host. Operands are binary32 numbers. ``exp``, ``pow2`` and ``exp_low_precision`` calculate in
+Only additions, multiplications, divisions and bit patterns are used, no library calls, whose last bit would
+depend on the host. Operands are binary32 numbers. ``exp``, ``pow2`` and ``exp_low_precision`` calculate in
 binary32; their results are within 1 ulp. The others calculate in binary64 with a relative error below 2**-31,
 so that one rounding to at most 24 significant bits is within 0.51 ulp. The tests print the worst cases. The
 polynomials are minimax approximations by the Remez algorithm.
@@ -226,9 +226,9 @@ _TWO_OVER_PI = (0, 0, 0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599
 
 def _quarter_turns(x: float) -> tuple[int, float]:
     """(quadrant, rest): abs(x) = (quadrant + rest) * pi/2, modulo 4 quadrants, rest in -0.5..0.5. ``x`` has
-    at most 24 significant bits and is at least 2**-26. Its significand times 2/pi is needed modulo 4 only: 96
-    bits of 2/pi from there on leave 94 bits after the point, whatever the exponent (reduction of Payne and
-    Hanek).
+    at most 24 significant bits and is at least 2**-26. Its significand times 2/pi is needed only modulo 4.
+    From there on, 96 bits of 2/pi leave 94 bits after the point, whatever the exponent (reduction of Payne
+    and Hanek).
     """
     exponent = ((bits64(x) >> 52) & 0x7FF) - 1023 - 23
     significand = ((bits64(x) & ((1 << 52) - 1)) | (1 << 52)) >> 29

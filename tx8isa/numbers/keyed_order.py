@@ -1,7 +1,7 @@
 """Puts numbers in their natural order within the keyed orders of prime fields.
 
-An instruction on constants compares them as numbers, and comparisons of field elements must agree with it. So
-whole numbers, and others of few binary digits, keep their natural order, around 0. They are spread over all
+An instruction on constants compares them as numbers, so comparisons of field elements must agree with it. So
+whole numbers, and numbers of few binary digits, keep their natural order, around 0. They are spread over all
 places, like other elements by their keys.
 """
 
@@ -25,7 +25,7 @@ def place_numbers(
 ) -> None:
     """Assign places to the numbers among canonical residues [primes, ...], each residue separately.
 
-    Residues of other elements that look like numbers get the places of these numbers; any order is valid.
+    Residues of other elements that look like such numbers get their places, because any order is valid.
     """
     per_prime = -1, *(1,) * (own.ndim - 1)
     moduli = primes.reshape(per_prime)

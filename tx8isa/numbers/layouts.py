@@ -3,7 +3,7 @@
 The rules are those of docs/isa.md, Layouts (spec, checked against board spans). A blocked batch is
 ``full_blocks`` planes of HW x block elements followed by one plane of HW x tail elements; each batch
 starts on a 256-byte line. The module-level functions on ints hold the arithmetic. They use only 64-bit
-integers and names of this module, so that Numba compiles them unchanged and kernels and tools share one
+integers and names of this module. So Numba compiles them unchanged, and kernels and tools share one
 definition.
 """
 

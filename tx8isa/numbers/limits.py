@@ -1,4 +1,5 @@
-"""The largest values of the chip's instruction operands. Records use them, and other code compares with them.
+"""The largest values of the chip's instruction operands. Records use them, and other code compares values
+with them.
 
 Constants of tensors in memory (bytes of a line, channels of a plane) are in ``layouts.py``. Values that
 differ between machines (bytes of the scratchpad, time-outs) are in the machine description.

@@ -1,9 +1,9 @@
 """Arithmetic in prime fields in place of floats, for proofs of programs (docs/proving.md).
 
-An element has one residue for each of ``PRIMES``. With exponentials it has a second one for each p, modulo
-the prime order q of the squares modulo p. ``exp`` modulo p is a power of a generator whose exponent is the
-residue modulo q, so ``exp(a + b) = exp(a) * exp(b)`` holds. Modulo q ``exp`` is 1, which obeys the same law;
-so it may be nested. Residues are binary64 numbers of at most half the prime in magnitude; sums of
+An element has one residue for each of ``PRIMES``. With exponentials it has a second residue for each p,
+modulo the prime order q of the squares modulo p. ``exp`` modulo p is a power of a generator whose exponent is
+the residue modulo q, so ``exp(a + b) = exp(a) * exp(b)`` holds. Modulo q ``exp`` is 1, which obeys the same
+law; so it may be nested. Residues are binary64 numbers of at most half the prime in magnitude; sums of
 ``MOST_TERMS`` products are exact, in any order. Arrays of elements have the residues as their first axis.
 
 Infinities stay infinities: they initialise maxima and hide masked elements. NaN is an unknown element.
@@ -290,7 +290,8 @@ class PrimeField:
         return found if fmt is not Format.FP32 else self._with_roots(found, flat, are_simple(*fraction[:2]))
 
     def _with_infinities(self, values: Elements, fmt: Format) -> Elements:
-        """Infinities for the largest numbers of a format, or of ``compute``: masks are made of them."""
+        """Replace the largest numbers of a format, or of ``compute``, by infinities, because masks use such
+        numbers."""
         if not fmt.is_float:
             return values
         largest = (np.abs(values) >= _largest(fmt)) | (np.abs(values) == _largest(self.compute))

@@ -1,9 +1,9 @@
 """The vocabulary in which instruction bodies are written.
 
-Each function has two implementations: the plain Python one here, which is the definition, and a machine-code
-one that the emulator substitutes by name when it compiles a body. Integers are Python ints here and 64-bit
-machine words there; a body keeps every value inside 64 bits by calling ``u64`` or ``s64``. Floats are IEEE
-binary64 in both, without contraction or reordering, so the bits agree.
+Each function has two implementations. The plain Python one here is the definition. The emulator substitutes a
+machine-code one by name when it compiles a body. Integers are Python ints here and 64-bit machine words
+there, so a body keeps every value inside 64 bits by calling ``u64`` or ``s64``. Floats are IEEE binary64 in
+both, without contraction or reordering, so the bits agree.
 """
 
 from __future__ import annotations

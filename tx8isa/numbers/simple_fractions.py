@@ -1,4 +1,5 @@
-"""Finds the simplest fraction, or root of one, that rounds to a number: the constant before rounding."""
+"""Finds the simplest fraction, or root of a fraction, that rounds to a number: the constant before
+rounding."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def simple_fractions(values: Floats, mantissa_bits: int | Integers) -> tuple[Int
 
     A fraction differs from its value by less than the spacing of a format with ``mantissa_bits`` stored bits,
     because programs use both neighbours of 1/n so that their sum is right. Whole numbers, powers of two and
-    values without such a fraction stay as they are. Whole numbers are below 2**53.
+    values without such a fraction do not change. Whole numbers are below 2**53.
     """
     magnitude = np.abs(values)
     above, below = _within(magnitude, _step(magnitude, mantissa_bits))
@@ -56,8 +57,8 @@ def _step(magnitude: Floats, mantissa_bits: int | Integers) -> Floats:
 def simple_roots(values: Floats) -> tuple[Integers, Integers, Integers, npt.NDArray[np.bool_]]:
     """Find roots of simple fractions near FP32 numbers: numerators, denominators, even powers of two.
 
-    The last array marks the values that are such a root. Values of few digits never are; of random other
-    values about one in a thousand is taken for a root.
+    The last array marks the values that are such a root. Values of few digits are never roots; of random
+    other values about one in a thousand is taken for a root.
     """
     significand, exponent = np.frexp(np.abs(values))
     square = significand * significand

@@ -107,7 +107,7 @@ class Unpool:
 class Resize:
     """Linear interpolation along W, then along H, of an aligned NHWC tensor.
 
-    Each result element has fixed-point coordinates with 16 fractional bits; the neighbour beyond the last row
+    Each result element has fixed-point coordinates with 16 fractional bits. The neighbour beyond the last row
     or column is that row or column.
     """
 
@@ -136,8 +136,8 @@ class Unfold:
     """Positions of an image, one place of the window after another, as an aligned tensor.
 
     Position (ky * Kx + kx, oh * OW + ow) of the result is position (oh * Sy + ky - top, ow * Sx + kx - left)
-    of the source, or zeros outside. A record without ``pad`` has none, one without ``window`` one place and
-    stride 1.
+    of the source, or zeros outside. A record without ``pad`` has no padding; one without ``window`` has one
+    place and stride 1.
     """
 
     aligned_source: bool

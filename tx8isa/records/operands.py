@@ -1,4 +1,4 @@
-"""Constructors of the operand kinds that records are made of (docs/isa.md, Packed operands and ranges)."""
+"""Constructors of operand kinds, from which records are made (docs/isa.md, Packed operands and ranges)."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def results_apart(
     """Make the rules that the results ``dst``, ``dst1`` and ``dst2`` must not overlap.
 
     Each result has its bits per element and its number of elements. Overlapping results are refused, because
-    no source says which of them stays (proposed).
+    no source says which of them remains (proposed).
     """
     first, second, third = ("dst", bits, n), ("dst1", bits1, n1), ("dst2", bits2, n2)
     return tuple(rule(*a, *b)(_apart) for a, b in ((first, second), (first, third), (second, third)))

@@ -3,9 +3,9 @@
 Compressed instructions have records of their own, in ``compressed.py``.
 
 A record is written like the encoding diagrams of "The RISC-V Instruction Set Manual, Volume I" (spec): the
-pattern lists bit strings and field names from bit 31 down to bit 0. The fields whose value bits are
-scattered over the word are described once, in ``SEGMENTS``. Mask, match, encoding, decoding and the
-assembly operands all come from the pattern and the syntax line.
+pattern lists bit strings and field names from bit 31 down to bit 0. Fields whose value bits are scattered
+over the word are described once, in ``SEGMENTS``. Mask, match, encoding, decoding and the assembly operands
+all come from the pattern and the syntax line.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ RESERVED_ROUNDING = (5, 6)
 
 
 class TableError(Tx8Error):
-    """The table of scalar instructions contradicts itself, by a mistake in a record."""
+    """The table of scalar instructions contradicts itself, because of a mistake in a record."""
 
 
 class EncodingError(Tx8Error):
@@ -257,8 +257,8 @@ def scalar(
 ) -> Callable[[Callable[..., Any]], Scalar]:
     """Make a record of a body; its docstring is the manual's text.
 
-    ``syntax`` is the mnemonic and its operands as written in assembly, of which a last ``rm`` may be
-    omitted; ``pattern`` the 32 bits from bit 31 down. TableError when the pattern is not an encoding.
+    ``syntax`` is the mnemonic and its operands as written in assembly; a last ``rm`` may be omitted.
+    ``pattern`` is the 32 bits from bit 31 down. TableError when the pattern is not an encoding.
     """
     mnemonic, _, operands = syntax.partition(" ")
 

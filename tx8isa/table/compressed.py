@@ -81,8 +81,9 @@ def _number(record: Compressed, operand: str) -> int:
 def prove(records: Sequence[Compressed]) -> None:
     """Check a table of records; TableError names the first record, or the pair, that breaks a rule.
 
-    The operands as written are exactly the fields; each has an example of itself and stands for a scalar
-    instruction over its fields; mnemonics are unique; no 16 bits are two instructions, or longer ones.
+    The operands as written are exactly the fields. Each record has an example of itself, and stands for a
+    scalar instruction over its fields. Mnemonics are unique. No 16 bits are two instructions, or the begin of
+    a longer one.
     """
     for record in records:
         written = sorted(word for word in _words(record.syntax) if word not in REGISTERS)

@@ -175,7 +175,7 @@ def value_error(operand: Operand, value: int) -> str | None:
 
 
 def pack_lanes(parts: tuple[int, ...] | list[int]) -> int:
-    """16-bit numbers to one word, the first in the highest lane."""
+    """Pack 16-bit numbers into one word, the first in the highest lane."""
     value = 0
     for part in parts:
         value = value << LANE_BITS | part

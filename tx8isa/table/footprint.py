@@ -97,7 +97,8 @@ def plan(length: Callable[..., int]) -> Plan:
 def _with_facts(function: Callable[..., int]) -> Callable[..., int]:
     """Copy an extent function to add up ``_facts`` instead of bytes; itself when it has no aligned tensor.
 
-    The copy is the same code with other globals, so it combines facts as the extent combines bytes.
+    The copy is the same code with other globals, so it combines facts in the way in which the extent combines
+    bytes.
     """
     if function is batch_bytes:
         return _facts

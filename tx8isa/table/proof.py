@@ -12,7 +12,7 @@ from .pages import page_of
 
 
 class ProofError(Tx8Error):
-    """The instruction table contradicts itself, by a mistake in a record."""
+    """The instruction table contradicts itself, because of a mistake in a record."""
 
 
 def prove(table: Iterable[Instruction]) -> None:

@@ -22,8 +22,8 @@ _OPCODE_FUNCT3 = 0x707F
 def prove(records: Sequence[Scalar]) -> None:
     """Check a table of records; TableError names the first record, or the pair, that breaks a rule.
 
-    Every bit of a word is fixed or belongs to one field; the operands as written are exactly the fields;
-    each record has a docstring and an example of itself; mnemonics are unique; no word is two instructions.
+    Every bit of a word is fixed or belongs to one field. The operands as written are exactly the fields. Each
+    record has a docstring and an example of itself. Mnemonics are unique. No word is two instructions.
     """
     for record in records:
         problem = _problem(record)

@@ -95,8 +95,8 @@ def _check_header(stream: IO[bytes], size: int | None) -> None:
 
 @contextmanager
 def _explained(file: str | Path, what: str) -> Iterator[None]:
-    """Turn an exception about a damaged file into one line. NumPy parses headers as Python source and zipfile
-    trusts the archive's directory, so both may raise anything."""
+    """Turn an exception about a damaged file into one line. NumPy parses headers as Python source, and
+    zipfile trusts the archive's directory, so both may raise anything."""
     try:
         yield
     except (Tx8Error, OSError, KeyboardInterrupt):

@@ -31,13 +31,14 @@ class Budget:
         self.steps = STEPS + size
 
     def hold(self, size: int, beside: int = 0) -> None:
-        """Take ``size`` bytes for good; ``beside`` more are needed for a while. BudgetError for too few."""
+        """Take ``size`` bytes permanently; ``beside`` more are needed for a while. BudgetError for too
+        few."""
         if size + beside > self.bytes:
             raise _beyond(f"{size + beside:,} bytes", self.bytes)
         self.bytes -= size
 
     def work(self, steps: int) -> None:
-        """Take steps; BudgetError if fewer are left, and then none remain."""
+        """Take steps. If fewer are left, raise BudgetError and leave none."""
         left, self.steps = self.steps, max(self.steps - steps, 0)
         if steps > left:
             raise _beyond(f"{steps:,} steps of work", left)

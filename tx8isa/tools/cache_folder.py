@@ -3,7 +3,7 @@
 An entry is executed, so this user must have written it under this name. Each begins with a seal, a keyed
 digest of its name and content. The key is a random secret in a file of the folder that only its owner may
 read. So an entry that was renamed, damaged or copied from another folder is detected before it is used.
-Folder, secret and entries must belong to the user and be writable by nobody else.
+Folder, secret and entries must belong to the user, and nobody else may write to them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _log() -> Logger:
 def cache_folder(kind: str) -> Path:
     """Return the folder named ``kind`` in ``$TX8_CACHE_DIR`` or, by default, in the user's cache folder.
 
-    It may not exist yet.
+    The folder may not exist yet.
     """
     from platformdirs import user_cache_dir  # most programs are assembled without it
 
@@ -69,7 +69,7 @@ class SealedFolder:
         self.path, self.title = path, title
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of an entry; None when it is missing or not trusted."""
+        """Return the content of an entry; None if it is missing or not trusted."""
         secret = self._secret() if self._usable() else None
         if secret is None:
             return None
@@ -78,7 +78,7 @@ class SealedFolder:
             return None
         content = data[SEAL_BYTES:]
         if not hmac.compare_digest(data[:SEAL_BYTES], _seal(secret, name, [content])):
-            if self._secret() != secret:  # another process has emptied the folder, and filled it again
+            if self._secret() != secret:  # another process has emptied the folder and filled it again
                 return None
             path = self.path / name
             _log().warning(
@@ -106,7 +106,8 @@ class SealedFolder:
         return True
 
     def _usable(self) -> bool:
-        """Return True if the folder exists and is private to this user; tells once why it is not."""
+        """Return True if the folder exists and is private to this user; otherwise warns once, with the
+        reason."""
         try:
             status = self.path.lstat()
         except OSError as error:
@@ -130,7 +131,7 @@ class SealedFolder:
         path = self.path / SECRET
         if not os.path.lexists(path):
             with folder_lock(self.path, fcntl.LOCK_EX):
-                if not os.path.lexists(path):  # if no other process has just made it
+                if not os.path.lexists(path):  # unless another process has just made it
                     write_together({path: [os.urandom(_SECRET_BYTES)]}, mode=0o600)
 
     def _owned_file(self, name: str, forbidden: int) -> bytes | None:
@@ -158,7 +159,7 @@ def folder_lock(folder: Path, kind: int) -> Iterator[None]:
     """Hold a lock of a folder during the block: shared for writing there, exclusive for emptying it.
 
     OSError when the folder is missing or was replaced. After a while the block continues without the lock, as
-    on a file system without locks; then an entry may be lost, and is computed again.
+    on a file system without locks. An entry may then be lost, and is computed again.
     """
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

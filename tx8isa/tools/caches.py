@@ -1,4 +1,4 @@
-"""The caches that the tools keep between runs: lists their folders and sizes, and empties them."""
+"""Lists the caches that the tools keep between runs, with folders and sizes, and empties them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def cache_info() -> Iterator[str]:
 def cache_clear() -> str:
     """Remove all entries of all caches; returns one line about them. OSError when that is not possible.
 
-    Other processes may empty the caches or write entries meanwhile; each finds a whole entry or none.
+    Other processes may empty the caches or write entries at the same time; each finds a whole entry or none.
     """
     root = cache_folder("")
     count, size = 0, 0

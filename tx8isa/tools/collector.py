@@ -1,6 +1,6 @@
 """Makes the collector of cyclic garbage run seldom during a compilation.
 
-Nearly all objects of a compilation live to its end. Visiting them again and again took a sixth of its time.
+Nearly all objects of a compilation live to its end. Visiting all of them repeatedly took a sixth of its time.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _MADE = 500_000
-"""Objects made minus objects freed that start a collection of the youngest."""
+"""Objects made minus objects freed, from which on the youngest generation is collected."""
 
 
 class _Collector:
-    """The collector's threshold, which several threads may raise at the same time."""
+    """The collector's threshold, which several threads may raise at once."""
 
     def __init__(self) -> None:
         self._lock, self._wanted = threading.Lock(), 0
@@ -31,7 +31,7 @@ class _Collector:
             self._wanted += 1
 
     def release(self) -> None:
-        """Restore the threshold when no thread needs the raised one any more."""
+        """Restore the threshold when no thread needs the raised one."""
         with self._lock:
             self._wanted -= 1
             if not self._wanted:
@@ -43,7 +43,7 @@ _COLLECTOR = _Collector()
 
 @contextmanager
 def seldom_collected() -> Iterator[None]:
-    """Let the collector run seldom during a block, in the whole process; also a decorator of functions."""
+    """Let the collector run rarely during a block, in the whole process; also a decorator of functions."""
     _COLLECTOR.want()
     try:
         yield

@@ -20,7 +20,8 @@ INPUT_AT_FAULT, INTERRUPTED = 1, 130
 
 
 def with_value(arguments: Sequence[str] | None, option: str, value: str) -> list[str]:
-    """Give a lone ``option`` its default by ``option=value``; ``arguments`` None are those of the process.
+    """Give an ``option`` without a value its default, as ``option=value``; ``arguments`` None are those of
+    the process.
 
     So the argument after an option whose value may be omitted is never taken for its value.
     """
@@ -38,7 +39,7 @@ def with_operand(arguments: Sequence[str], option: str) -> list[str]:
 
 
 class ToolParser(ArgumentParser):
-    """A parser of a tool's options that prints its examples and reports a usage error in one line."""
+    """A parser of a tool's options. It prints the tool's examples, and reports a usage error in one line."""
 
     def __init__(self, prog: str, description: str, epilog: str) -> None:
         super().__init__(prog, None, description, epilog, formatter_class=RawDescriptionHelpFormatter)
@@ -81,7 +82,7 @@ def named_file(text: str, names: Collection[str]) -> tuple[str, str] | None:
 
 
 def one_line(text: str) -> str:
-    """Make one line for a terminal of a message, which may quote line ends and control characters."""
+    """Make a single line for a terminal from a message, which may quote line ends and control characters."""
     words = " ".join(text.split())
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in words)
 
@@ -101,9 +102,9 @@ def note(text: str) -> None:
 
 
 def print_out(text: str) -> None:
-    """Print lines to standard output, as ``printable``; Tx8Error when that fails.
+    """Print lines to standard output, as ``printable`` makes them; Tx8Error if that fails.
 
-    When the reader has closed it, as ``head`` does, the tool goes on without output.
+    If the reader has closed it, as ``head`` does, the tool continues without output.
     """
     try:
         print(printable(text.removesuffix("\n")), flush=True)
@@ -180,7 +181,7 @@ def interrupts_held() -> Iterator[None]:
 
 
 def report_form(path: str) -> str:
-    """Return the form of a report by its file's name: ``html``, ``json``, or empty for other names."""
+    """Return the form of a report from its file's name: ``html``, ``json``, or empty for other names."""
     suffix = path.rpartition(".")[2].lower() if "." in path.rpartition("/")[2] else ""
     return {"htm": "html", "html": "html", "json": "json"}.get(suffix, "")
 

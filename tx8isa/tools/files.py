@@ -79,7 +79,7 @@ Content = Sequence[Bytes] | Callable[[IO[bytes]], object]
 
 
 class GrowingFile:
-    """A file that grows under a temporary name in its folder, and gets its own name when it is complete.
+    """A file that grows under a temporary name in its folder, and gets its final name when it is complete.
 
     The temporary file is always new, and its name is unpredictable. A device, a pipe and an open file such as
     /dev/stdout are written directly. ``mode``: permissions of a new file, less the umask.
@@ -163,7 +163,7 @@ def write_together(files: Mapping[Path, Content], mode: int = 0o666) -> None:
 
 
 def _uninterrupted() -> AbstractContextManager[None]:
-    """Delay Ctrl-C to the end of the block, so that it does not come between the renames of a set."""
+    """Delay Ctrl-C to the end of the block, so that it does not interrupt the renames of a set."""
     from .command_line import interrupts_held
 
     return interrupts_held() if threading.current_thread() is threading.main_thread() else nullcontext()
@@ -211,7 +211,7 @@ def sweep(folder: Path, name: str | None = None) -> None:
     """Remove temporary files of ``name``, or of all names, whose writers were killed.
 
     A writer holds a lock on its file, which ends with the process; only a young file may lack it. Files of
-    other users stay, whatever their names.
+    other users are not touched, whatever their names.
     """
     pattern = re.escape(_temporary_name("NAME" if name is None else name, "MARK"))
     pattern = pattern.replace("NAME", ".+") if name is None else pattern

@@ -13,8 +13,8 @@ _FIRST = 1 << 16
 class GrowingBytes:
     """A buffer that grows at its end.
 
-    It has pages of its own, which the system remaps as they grow. So a gigabyte is written once, and unused
-    capacity takes no memory.
+    It has pages of its own, which the system remaps as they grow. So a gigabyte is written only once, and
+    unused capacity takes no memory.
     """
 
     def __init__(self) -> None:

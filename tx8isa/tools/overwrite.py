@@ -1,4 +1,4 @@
-"""Prevents a tool from overwriting a file that it reads, or another one that it writes in the same run."""
+"""Prevents a tool from overwriting a file that it reads, or a second file that it writes in the same run."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ def identity(path: str | Path | None) -> object | None:
 
 
 def check_name(path: str | Path | None) -> None:
-    """Raise Tx8Error for a name that no file of the host can have, as scripts and models may contain."""
+    """Raise Tx8Error for a name that no file of the host can have; scripts and models may contain such
+    names."""
     if path is not None and not _is_possible(path):
         allowed = "expected no NUL and no half of a surrogate pair"
         raise Tx8Error(f"{str(path)!r}: no file can have this name: {allowed}")

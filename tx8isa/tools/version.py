@@ -1,3 +1,4 @@
-"""The version of tx8. The package's metadata takes it from here: reading metadata slows the tools down."""
+"""The version of tx8. The package's metadata takes it from here, because reading metadata would slow the
+tools down."""
 
 VERSION = "0.8.0"

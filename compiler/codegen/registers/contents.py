@@ -12,7 +12,8 @@ from .names import ORDER
 
 
 class RegisterContents:
-    """Tracks the values that registers hold. At a label from elsewhere everything is forgotten."""
+    """Tracks the values that registers hold. A label that is reached from elsewhere discards all known
+    contents."""
 
     def __init__(self, out: Emitter) -> None:
         self._out = out

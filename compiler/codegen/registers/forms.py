@@ -1,4 +1,4 @@
-"""The forms in which expressions are computed: here unchanged (``sums.py`` has shorter ones)."""
+"""Computes expressions in the form in which they are written (``sums.py`` finds shorter forms)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Forms:
         """Record the value that a variable has as long as it is in use."""
 
     def forget(self, variable: Variable) -> None:
-        """Forget a variable that gets another value, and values of others known from it."""
+        """Forget a variable that gets another value, and the values that were derived from it."""
 
     @property
     def mark(self) -> int:
@@ -36,5 +36,5 @@ class Forms:
         return value if number is None else number
 
     def is_below(self, value: Value, other: Value) -> bool | None:
-        """True if a value is always below another one, False if never; None if neither is known."""
+        """True if a value is always below another one, False if it never is; None if that is unknown."""
         return None

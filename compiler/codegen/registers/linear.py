@@ -1,4 +1,4 @@
-"""Linear sums: values of the program times numbers; and expressions with their values."""
+"""Linear sums of a program's values with constant factors, and the expressions that compute them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Terms = Mapping[Key, tuple[Value, Number]]
 
 
 def _within(one: Number, another: Any, factor: Number) -> Any:
-    """A number and a multiple of another one; OverflowError where they leave 64 bits."""
+    """Return ``one + another * factor``; OverflowError if it leaves 64 bits."""
     total = one + another * factor
     if isinstance(total, int) and abs(total) >= 1 << 64:
         raise OverflowError(f"{total} leaves 64 bits")
@@ -39,7 +39,7 @@ class LinearSum:
     number: Number
 
     def plus(self, other: LinearSum, factor: Number = 1) -> LinearSum:
-        """This sum and a multiple of another one; OverflowError where a number leaves 64 bits."""
+        """Return this sum plus ``factor`` times another one; OverflowError if a number leaves 64 bits."""
         terms = dict(self.terms)
         for key, (atom, count) in other.terms.items():
             total = _within(terms.pop(key)[1] if key in terms else 0, count, factor)
@@ -111,7 +111,8 @@ def _common_shift(terms: Terms, number: Number) -> int:
 
 
 def _is_multiple(number: Number, divisor: int) -> bool:
-    """True if a number is a multiple of another one at all points left; sizes must also be at least 0."""
+    """True if a number is a multiple of another one at all remaining points; sizes must also be at least
+    0."""
     if isinstance(number, int):
         return number % divisor == 0
     values = number.values[number.domain.alive]
@@ -119,7 +120,8 @@ def _is_multiple(number: Number, divisor: int) -> bool:
 
 
 def _products(terms: Terms, number: Number) -> Value:
-    """The sum of atoms with factors and a number; atoms of one factor are added, then multiplied."""
+    """Return the sum of atoms with factors and a number. Atoms with equal factors are added before they are
+    multiplied."""
     groups: dict[object, tuple[Number, list[Value], list[Value]]] = {}
     for atom, factor in terms.values():
         negative = isinstance(factor, int) and factor < 0

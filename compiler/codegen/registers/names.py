@@ -20,7 +20,7 @@ IMMEDIATES = range(-2048, 2048)
 
 
 def with_immediate(op: str, right: object) -> tuple[str, int] | None:
-    """The form of an operation whose right operand is part of the instruction; None if there is none."""
+    """The form of an operation whose right operand is an immediate; None if there is none."""
     if not isinstance(right, int):
         return None
     if op == "shl":

@@ -8,7 +8,7 @@ from compiler.codegen.emitter import instruction_text
 from compiler.evaluation.sizes import Size
 
 SIZE_PREFIX = "%size "
-"""Begins the operand of a load of a size; the text of the program has its place in the table instead."""
+"""Prefix of an operand that loads a size; in the program's text it becomes the size's place in the table."""
 
 
 class SizeLoad(NamedTuple):

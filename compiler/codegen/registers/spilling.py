@@ -35,7 +35,7 @@ class OutOfRegisters(Tx8Error):
 class Shortage:
     """A place in the code with more values than ``registers``, by ``excess``.
 
-    ``kept`` numbers the values in registers there that could leave them.
+    ``kept`` numbers the values in registers that could be spilled there.
     """
 
     registers: int
@@ -45,7 +45,7 @@ class Shortage:
 
 @dataclass
 class Spills:
-    """The values that leave the registers of a phase, and the shortages that decide about others.
+    """Decides which values of a phase are spilled, from the shortages of registers.
 
     Values that are kept are numbered in the order of the code, which is the same in every round.
     """
@@ -63,7 +63,7 @@ class Spills:
         return frozenset(added)
 
     def _chosen_for(self, shortage: Shortage, added: set[int]) -> set[int]:
-        """The values with the fewest uses that end a shortage, in addition to those already added."""
+        """The least used values that end a shortage, in addition to the values already chosen."""
         missing = shortage.excess - len(added & set(shortage.kept))
         others = sorted(set(shortage.kept) - added, key=lambda number: (self.weights[number], number))
         if len(others) < missing:
@@ -98,17 +98,17 @@ class Spillable(Protocol):
     """Code that has been generated with some values in the stack."""
 
     def more_spills(self) -> frozenset[int]:
-        """Values that have to leave the registers too; none if all others have one."""
+        """Further values to spill; none if all remaining ones have registers."""
 
 
 Code = TypeVar("Code", bound=Spillable)
 
 
 def fitting(make: Callable[[Spills], Code], spilling: bool = True) -> Code:
-    """The code that ``make`` generates, with the values in the stack for which there are no registers.
+    """Return the code that ``make`` generates, with values in the stack where registers run out.
 
-    ``make`` has to generate the same code every time except for these. OutOfRegisters if nothing may be
-    spilled, or if that is not enough; errors of ``make`` are passed on.
+    ``make`` must generate the same code every time, apart from spills and reloads. OutOfRegisters if nothing
+    may be spilled, or if that is not enough; errors of ``make`` are passed on.
     """
     chosen: frozenset[int] = frozenset()
     while True:

@@ -1,8 +1,8 @@
 """Expressions as sums of products, for small code.
 
-All constant parts of such a sum are a single number; if it depends on the sizes of a run, the program
-computes it at its start. So ``(row * width + column) * 2 + address``, or numbers of 16 bits in one word, take
-as few instructions as there are variables.
+The constant parts of such a sum become a single number. If it depends on the sizes of a run, the program
+computes it once, at its start. So ``(row * width + column) * 2 + address``, or numbers of 16 bits in one
+word, take as few instructions as there are variables.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WORD = (1 << 64) - 1
 _INSTRUCTION, _NEW_SIZE = 4, 12
 """Bytes of an instruction, and about those for another size in the shape program."""
 _CONSTANT = 8
-"""Bytes of the instructions for an address or a long number, or of a load of it and its place in a table."""
+"""Bytes of the instructions that make or load an address or a long number, with its place in a table."""
 _CHOICE = 12
 """Bytes of the instructions of a minimum or maximum."""
 _DEEPEST = 4
@@ -183,7 +183,7 @@ class Sums(Forms):
     # --- expressions as sums ------------------------------------------------------------------------------
 
     def _sum(self, value: Value, rooted: bool = False) -> LinearSum:
-        """The sum equal to an expression; ``rooted``: with the known values of variables in their place.
+        """The sum equal to an expression; ``rooted`` replaces variables by their known values.
 
         ValueError or OverflowError where a number leaves 64 bits.
         """
@@ -237,7 +237,8 @@ class Sums(Forms):
         return whole if op == "div" else parts
 
     def _atom(self, value: Operation, left: LinearSum, right: LinearSum, rooted: bool) -> LinearSum:
-        """An operation as an atom, with the operands in their shortest forms, or in one form everywhere."""
+        """Return an operation as an atom, with operands in their shortest form, or in a form that is the same
+        everywhere."""
         if rooted:
             one, other = next(forms_of(left)), next(forms_of(right))
         else:

@@ -47,7 +47,8 @@ class Registers:
     free register, ``spills`` records a shortage, and the code is discarded.
 
     ``contents``: operands that a register still holds are reused. That takes fewer instructions and no more
-    registers, because a free one may be taken at any time. ``forms`` chooses how values are computed.
+    registers, because a register that only holds a remembered value counts as free. ``forms`` chooses how
+    values are computed.
     """
 
     def __init__(
@@ -177,7 +178,7 @@ class Registers:
             self._change(variable, "add", self.operand(step))
 
     def invert(self, variable: Variable, number: str = "") -> None:
-        """Invert the bits of a variable: all, or the ones that are set in ``number``."""
+        """Invert bits of a variable: all of them, or those that are set in ``number``."""
         if not number:
             self._change(variable, "not")
             return
@@ -344,7 +345,7 @@ class Registers:
     def _target(self, operand: Value, register: str, same: bool = False) -> str:
         """A register for the result: a temporary operand's, or a new one if the operand is a variable.
 
-        Where contents are remembered, it is also a new one if any is free, unless the ``same`` is better.
+        Where contents are remembered, it is a new one if any is free, unless the ``same`` one is better.
         """
         if _is_kept(operand):
             return self.take()
@@ -373,7 +374,8 @@ class Registers:
 
 
 class _Scope(AbstractContextManager[None]):
-    """The context manager of ``Registers.scope``: a generator would take most of a short scope's time."""
+    """The context manager of ``Registers.scope``. It is a class because a generator takes most of the time of
+    a short scope."""
 
     __slots__ = ("_registers", "_state")
 

@@ -105,7 +105,7 @@ class _Search:
     def _loop(self, loop: Loop, conditions: tuple[Condition, ...]) -> None:
         """A loop of at most one turn is a condition.
 
-        Instructions of other loops do not belong to the head.
+        Instructions of any other loop are not part of the head.
         """
         start, count = self._of_tile(loop.start), self._of_tile(loop.count)
         once = loop.condition or always(highest(loop.count) - _lowest(loop.start) <= loop.step)

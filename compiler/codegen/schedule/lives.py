@@ -23,10 +23,11 @@ class BufferUses:
     """The uses of a phase's buffers by its instructions.
 
     ``constant`` and ``loaded``: buffers with constants, and with other data, from DDR; ``stored``: those
-    whose bytes go to DDR. Each of them directly, or by moves on the chip. ``filled``: those with bytes from
-    no source, such as a table of ones; ``changed``: those that get other bytes. ``computed`` and ``read``:
-    buffers that the vector and the matrix engine write and read. ``exchanged``: those that other tiles write,
-    and that are sent to them. ``nodes``: the graph nodes whose instructions are known to use a buffer.
+    whose bytes go to DDR. The data comes or goes directly, or by moves on the chip. ``filled``: buffers with
+    bytes that have no source, such as a table of ones; ``changed``: buffers that get other bytes later.
+    ``computed`` and ``read``: buffers that the vector and the matrix engine write and read. ``exchanged``:
+    buffers that other tiles write and that are sent to them. ``nodes``: the graph nodes whose instructions
+    are known to use a buffer.
     """
 
     constant: set[SpmBuffer] = field(default_factory=set)

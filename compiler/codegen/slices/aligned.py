@@ -3,7 +3,7 @@
 The aligned layout stores planes of 64 channels and a narrower tail (``tx8isa.numbers.layouts``). Blocked
 tensors have it in DDR too, and their slices are copied in long runs. Whole planes of a compact tensor are
 copied directly; a tail whose stored width is not its number of channels is repacked by the TDMA. All planes
-are where that takes less time (``long_runs``).
+are repacked where that takes less time (``long_runs``).
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class Grid:
 
     @property
     def extents(self) -> tuple[Value, Value]:
-        """Height and width for an instruction on all positions; single ones are one row."""
+        """Height and width for an instruction on all positions; if there is one row, its positions are the
+        height."""
         return (1, self.height) if self.width == 1 else (self.height, self.row)
 
 
@@ -113,7 +114,8 @@ class Aligned:
 
 
 def aligned_bytes(positions: int, channels: int, fmt: Format) -> int:
-    """Bytes of a slice. Engines write a tail plane in whole lines from its first byte on: one line more."""
+    """Bytes of a slice. Engines write a tail plane in whole lines from its first byte on, so it has one line
+    more."""
     return image_bytes(positions, channels, fmt.bits) + LINE_BYTES
 
 
@@ -172,7 +174,8 @@ def blocked_runs(tensor: DdrTensor, at: Place, grid: Grid, channels: int) -> lis
 def _rows(
     at: Place, grid: Grid, step: int, width: int, outer: list[tuple[Value, int]]
 ) -> dict[str, Argument]:
-    """Loops over ``outer`` (extent, stride), then over positions ``step`` apart, of ``width`` elements."""
+    """Loops over ``outer`` (extent, stride), then over positions with ``width`` elements whose distance is
+    ``step``."""
     if at.row_step == 1 and not at.pitch:
         inner = [(grid.positions, step), (width, 1)]
     else:

@@ -1,7 +1,7 @@
 """Copies of tensors with their axes in another order, box by box, in long runs of DDR on both sides.
 
-The elements that are together on one side are apart on the other. A box has some of both: it is loaded in
-the order of the source, the TDMA moves its elements to the order of the target, and it is stored.
+Elements that are adjacent on one side have gaps between them on the other. A box has some of both: it is
+loaded in the order of the source, the TDMA moves its elements to the order of the target, and it is stored.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ def _axes(orders: tuple[list[int], list[int]]) -> set[tuple[int, ...]]:
 
 
 def _boxes(sizes: Shape, axes: tuple[int, ...], orders: tuple[list[int], list[int]]) -> Iterator[Shape]:
-    """Boxes with powers of two along these axes, or their whole extents; whole if innermost on both sides."""
+    """Boxes with powers of two or whole extents along these axes; the innermost axis of both sides is
+    whole."""
     choices = []
     for axis in axes:
         powers = {1 << power for power in range(1, sizes[axis].bit_length()) if 1 << power <= _LONG}
@@ -104,7 +105,7 @@ def _boxes(sizes: Shape, axes: tuple[int, ...], orders: tuple[list[int], list[in
 
 
 def _run(box: Shape, sizes: Shape, order: list[int]) -> int:
-    """Elements of a box that are together on the side with this order of axes."""
+    """Number of elements of a box that are adjacent on the side with this order of axes."""
     run = 1
     for axis in order:
         run *= box[axis]
@@ -114,7 +115,7 @@ def _run(box: Shape, sizes: Shape, order: list[int]) -> int:
 
 
 def _block(box: Shape, orders: tuple[list[int], list[int]]) -> int:
-    """Elements that are moved together."""
+    """Number of adjacent elements that are moved as one block."""
     return box[orders[0][0]] if orders[0][0] == orders[1][0] else 1
 
 

@@ -1,7 +1,7 @@
 """Integers in the scratchpad that the vector engine converts to FP32 and back.
 
-The converts know signed bytes only. Inverting the highest bit of an unsigned byte makes it the signed byte
-that is 128 less.
+The converts know signed bytes only. An unsigned byte with its highest bit inverted is the signed byte whose
+value is 128 less.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tx8isa.numbers.formats import Format
 from .vector import Vector, convert
 
 OFFSET = 128
-"""The difference of an unsigned byte and the signed byte whose bits differ in the highest only."""
+"""The value of an unsigned byte minus that of the signed byte with the highest bit inverted."""
 
 _BITS = 8
 """Bits of a byte, the unit that the instruction repeats; it ignores an incomplete unit."""

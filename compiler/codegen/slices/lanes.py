@@ -117,7 +117,7 @@ class Lanes:
     def by_engine(self) -> bool:
         """True if the matrix engine transposes rows; for elements of four bytes the TDMA is faster.
 
-        The engine takes only rows of a known number of planes and lanes.
+        The engine takes only rows whose number of planes and lanes is known.
         """
         if isinstance(self.folds.axis, Size) or self.source.bytes_each >= WORD or not self.short:
             return False
@@ -193,7 +193,7 @@ class LaneSlice:
 
     @contextmanager
     def sweep(self, backwards: bool = False) -> Iterator[AxisSegment]:
-        """Code for each segment, the last one first if ``backwards``; it is loaded before.
+        """Write code for each segment, which is loaded first; ``backwards`` begins with the last segment.
 
         A resident axis is loaded only once.
         """

@@ -1,8 +1,8 @@
 """Moves slices of compact tensors in long runs of DDR and reorders them in the scratchpad, if that pays.
 
 Every contiguous run costs time of the DDR that all tiles share (docs/timing.md, Short runs). A slice in
-planes of 64 channels that is copied directly has a run for each plane of each position. Copied whole, its
-positions are runs of all channels, or one run together; the TDMA then moves the channels to their planes.
+planes of 64 channels that is copied directly has a run for each plane of each position. A row of positions is
+copied in runs that hold all channels; the TDMA then moves the channels to their planes.
 """
 
 from __future__ import annotations

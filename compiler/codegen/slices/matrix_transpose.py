@@ -1,7 +1,8 @@
 """Matrices in DDR transposed by the matrix engine, byte by byte.
 
-The TDMA moves one element in two cycles. The matrix engine multiplies bytes in integers, which keeps every
-bit pattern, NaN included, and takes its left operand transposed. For elements of e bytes in a slice [R, C]:
+The TDMA moves one element in two cycles. The matrix engine multiplies bytes as integers, which keeps every
+bit pattern, NaN included. It also takes its left operand transposed. For elements of e bytes in a slice [R,
+C]:
 
 1. A product with a matrix of ones and zeros spreads the bytes of a column to all e places they may belong
 to: spread[e*c + b, e*r + b'] = data[r, e*c + b].
@@ -123,7 +124,8 @@ def transpose(
 
 
 def _pieces(target: Side, rows: int, most: int) -> Iterator[_Piece]:
-    """The lines of the source in pieces of at most ``most``; pieces do not cross planes of the target."""
+    """Split the lines of the source into pieces of at most ``most`` elements; no piece crosses a plane of the
+    target."""
     if not target.planes:
         for stretch in stretches(rows, most):
             width = stored_width(stretch.size) if stretch.size <= BLOCK else _PLANE_BYTES
@@ -184,14 +186,16 @@ class _SliceTransposer:
 
     @property
     def _line(self) -> int:
-        """The most elements of a line that are together in planes of the engine and of the target."""
+        """The largest number of elements of a line that are adjacent both in planes of the engine and in
+        those of the target."""
         return min(self.block, BLOCK) if self.target.planes else self.block
 
     def together(self, piece: _Piece, matrices: int, columns: int, width: int) -> tuple[int, int]:
         """Return the pieces that become one part of a compact target's lines, and a slice's columns.
 
-        One piece alone makes lines of 128 bytes; several are as many planes, which are reordered. Lines of
-        the source get shorter, so the number is the one with the fewest runs of both.
+        A single piece gives lines of 128 bytes. Several pieces give as many planes, which are reordered.
+        Longer lines of the target make those of the source shorter, so the chosen number minimizes the runs
+        of both.
         """
         if self.target.planes or piece.size != self.block:
             return 1, width
@@ -264,7 +268,7 @@ class _SliceTransposer:
     def _load_lines(self, taken: _Slice, rows: int, rest: int, data: Value) -> None:
         """Load parts of lines as long as the engine's lines; the TDMA pads a shorter rest.
 
-        Or it divides whole lines, if that takes less time.
+        It divides whole lines instead if that takes less time.
         """
         kernel, side, whole = self.kernel, self.source, taken.columns // self.block
         tensor = side.tensor
@@ -366,7 +370,7 @@ class ByteTransposer:
     ) -> Value:
         """Write the columns of a slice as lines: their address.
 
-        ``rows``: its number of lines if not all; ``into``: where to, if not to a buffer of their own.
+        ``rows`` is the number of lines if not all; ``into`` is the target if it is not a new buffer.
         """
         kernel, each, line = self.kernel, self.each, self.each * self.width
         taken = self.rows if rows is None else rows

@@ -1,8 +1,8 @@
 """Operands of the matrix engine, which takes FP16, BF16 and TF32.
 
-An FP32 value is the sum of two TF32 values, hi = round(x) and lo = round(x - hi), and 2**-22 of it. A
-product of FP32 matrices is accumulated in FP32 as hi*hi + hi*lo + lo*hi; what is left out is below 2**-21
-of each term. Values that round to an infinite hi have no lo: beyond 3.4e38 the result is NaN.
+An FP32 value is the sum of two TF32 values, hi = round(x) and lo = round(x - hi), up to a relative error of
+2**-22. A product of FP32 matrices is accumulated in FP32 as hi*hi + hi*lo + lo*hi; what is left out is below
+2**-21 of each term. Values that round to an infinite hi have no lo: beyond 3.4e38 the result is NaN.
 """
 
 from __future__ import annotations

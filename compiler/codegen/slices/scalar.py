@@ -1,8 +1,8 @@
 """Scalar code: the kernel core computes with elements of tensors in DDR.
 
 It is for integers wider than those of the engines, and for accesses whose addresses depend on data. They go
-through the cache of the core, which is not coherent: such code begins and ends with cache maintenance. Tiles
-have whole blocks of elements, so that no two of them write the same line.
+through the cache of the core, which is not coherent: such code begins and ends with cache maintenance. A tile
+works on whole blocks of elements, so that no two tiles write the same line.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def offset_of(index: Sequence[Value], strides: Sequence[int]) -> Value:
 
 
 def fill(kernel: Kernel, shape: Shape, view: View, value: int) -> None:
-    """Write one integer to every element of a view; engines may write the other elements of a line."""
+    """Write one integer to every element of a view; engines may write other elements of the same line."""
     core = ScalarCode(kernel)
     space = collapse(shape, (view,))
     with core.elements(math.prod(space.sizes), past_cache=True) as number:

@@ -102,8 +102,8 @@ def sharded_blocks(
 ) -> list[tuple[Stretch, Shard]]:
     """The blocks of one tile, when ``parts`` tiles divide ``groups`` equal axes in blocks of ``size``.
 
-    Blocks of equal size are numbered together, and the shard is of these numbers. A last block that is
-    shorter makes a stretch of its own, whose shards are counted from the last tile on.
+    Blocks of equal size are numbered together, and the shard is of these numbers. A shorter last block is a
+    stretch by itself, whose shards are counted from the last tile on.
     """
     found = []
     for index, stretch in enumerate(stretches(extent, size)):

@@ -117,7 +117,7 @@ def element_spaces(operands: Sequence[DdrTensor], target: DdrTensor) -> list[Spa
     """Index spaces that together have all elements of the target, each with a view of every operand.
 
     The view of the target is the last. It is one space, except for a blocked target with operands that
-    broadcast or are compact: then the whole planes are one and the remaining channels another.
+    broadcast or are compact. Then the whole planes are one space and the remaining channels another.
     """
     tensors = (*operands, target)
     if not target.blocked:
@@ -181,7 +181,8 @@ def _batch(tensor: DdrTensor) -> int:
 
 @dataclass(frozen=True)
 class SlabPlan:
-    """Slabs of an index space: its last ``depth`` axes, ``rows`` of the first of them at a time."""
+    """Divides an index space into slabs: all of its last ``depth`` axes, ``rows`` of the first of these at a
+    time."""
 
     depth: int
     rows: int
@@ -204,9 +205,9 @@ _GRAIN = 64
 
 
 def plan_slabs(sizes: tuple[int, ...], capacity: int, tiles: int) -> SlabPlan:
-    """The slabs that move most at a time and give the tiles work; ``capacity``: elements of a slab.
+    """Return the largest slabs that leave no tile without work; ``capacity`` limits the elements of a slab.
 
-    Slabs are as equal as the grain allows: a short last one leaves the engines with nothing to overlap.
+    Slabs are as equal as the grain allows, because nothing overlaps with a short last one.
     """
     best = _plan(sizes, 1, capacity, tiles)
     for depth in range(2, min(LEVELS, len(sizes)) + 1):

@@ -91,7 +91,7 @@ def spread_rows(kernel: Kernel, dst: Value, src: Value, rows: Value, columns: in
     """Repeat element r of ``src``, of ``size`` bytes, ``columns`` times as row r of ``dst``.
 
     The rows (at most ``limits.MOST_MOVES``) are doubled until they are full. The strides of a load from DDR
-    could repeat elements too, but the DMA would take each copy as a run of its own.
+    could repeat elements too, but the DMA would count each copy as a separate run.
     """
     step, done = columns * size, 0
     while done < most(columns):

@@ -159,7 +159,7 @@ def as_positions(geometry: Geometry, images: int) -> Geometry | None:
 class ColumnRange:
     """A part of the columns: it begins at ``begin`` in the result and at ``first`` in the image.
 
-    Rows of the result have ``extent`` positions, those of the image ``width``.
+    A row of the result has ``extent`` positions, a row of the image has ``width``.
     """
 
     begin: Value

@@ -6,8 +6,9 @@ folds the parts. For an *all-reduce* the whole result is sent to all members, an
 
 Sums do not depend on which tile is first: one instruction adds up the parts in the order of the members.
 
-Tiles exchange data over the DTE, or through DDR if there is little data, because starting a copy of the DTE
-takes more time than a short store and load. A cut names the way (``WAYS``); the search compares their times.
+Tiles exchange data over the DTE. If there is little data they use DDR, because a copy of the DTE takes longer
+to start than a short store and load. A cut names one of these ways (``WAYS``); the search compares their
+times.
 """
 
 from __future__ import annotations

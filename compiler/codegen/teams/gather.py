@@ -1,8 +1,8 @@
-"""Runs of DDR that the tiles of a team load together: each loads a part and sends it to all.
+"""Loads runs of DDR as a team of tiles: each tile loads a part and sends it to all.
 
 The order is: create the gathers (their parts can be loaded while other tiles finish earlier work),
-:func:`enter`, send, :func:`meet_all`; other loads are possible everywhere in between. The hardware orders
-copies with nothing else, so the targets of copies are not used otherwise from ``enter`` on, and parts stay in
+:func:`enter`, send, :func:`meet_all`. Other loads are possible anywhere in between. The hardware orders
+copies with nothing else. So from ``enter`` on nothing else uses the targets of copies, and parts stay in
 their buffers until all tiles have met.
 """
 
@@ -27,7 +27,7 @@ from .team import Team, own_parts, send
 
 
 class TeamPart(Protocol):
-    """This tile's part of what a team loads to ``target``; it is at ``staged`` until it is sent."""
+    """This tile's part of the data that a team loads to ``target``; it is at ``staged`` until it is sent."""
 
     target: Value
     staged: Value

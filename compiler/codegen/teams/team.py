@@ -63,7 +63,8 @@ class TileGrid:
 
 
 def sending_to(team: Team, count: int) -> Team:
-    """``team`` with copies to the first ``count`` tiles of the chip only: the others have no work."""
+    """Return ``team`` with copies to the first ``count`` tiles of the chip only, because the others have no
+    work."""
     return replace(team, tiles=(1 << count) - 1)
 
 

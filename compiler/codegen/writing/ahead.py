@@ -26,16 +26,16 @@ from .writer import Aside, CodePlace, CodeWriter
 _LEAST_BYTES = 4096
 """Least bytes of a turn's loads: fewer save less time than the instructions for it take."""
 _LEAST_AFTER = 3
-"""Least instructions of a turn besides its loads: behind fewer, the next loads do not wait long."""
+"""Least instructions of a turn besides its loads; with fewer, the next loads do not wait long."""
 
 _Values = Mapping[str, Value]
-"""Values of registers. Variables of one register may differ in the ranges that they are known to have."""
+"""Values of registers. Variables of one register may have different known ranges."""
 
 
 @dataclass
 class LoopCode:
-    """The code of a loop. ``outer`` is the part of the tree that it is in, ``limit`` the value that its index
-    stays below; ``before`` is the place before its first turn, ``inside`` the beginning of each turn."""
+    """The code of a loop. ``outer`` is the part of the tree that contains it, and ``limit`` the bound of its
+    index. ``before`` is the place before its first turn, ``inside`` the beginning of each turn."""
 
     loop: Loop
     number: int
@@ -71,7 +71,7 @@ def load_ahead(code: CodeWriter, found: LoopCode) -> None:
 
 
 def _next_turn(code: CodeWriter, found: LoopCode, parity: Variable, loads: _Loads) -> None:
-    """The loads of the turn after this one, if there is one, into the other copies."""
+    """Write the loads of the next turn, if there is one, into the other copies."""
     loop = found.loop
     following = code.let(loop.variable + loop.step)
     assert isinstance(following, Variable)
@@ -83,7 +83,7 @@ def _next_turn(code: CodeWriter, found: LoopCode, parity: Variable, loads: _Load
 
 
 class _Load(NamedTuple):
-    """A load, and its operands as the beginning of a turn knows them."""
+    """A load with its operands as they are known at the beginning of a turn."""
 
     issue: Issue
     arguments: dict[str, Argument]
@@ -91,7 +91,7 @@ class _Load(NamedTuple):
 
 @dataclass
 class _Loads:
-    """The loads of a loop that can go to the beginning of a turn, or before it.
+    """The loads of a loop that can move to the beginning of a turn, or before it.
 
     Such a load fills a buffer that has two copies and that no earlier instruction of the turn uses. It reads
     what the loop does not store, and its operands depend on the turn alone. A loop that waits or exchanges
@@ -144,7 +144,8 @@ class _Loads:
         return all(self._is_known(each) for each in variables if isinstance(each, Variable))
 
     def _is_known(self, variable: Variable) -> bool:
-        """True if a variable, or the one whose range it narrows, has its value at the beginning of a turn."""
+        """True if a variable, or the variable whose range it narrows, has its value at the beginning of a
+        turn."""
         code, inside, register = self.code, self.loop_code.inside, variable.register
         if register == TILE or variable in code.values or variable in code.loop_variables:
             return True

@@ -11,7 +11,7 @@ _REACH = 4000
 
 
 def exit_unless(registers: Registers, index: Value, limit: Value, end: str) -> int:
-    """Jump to ``end`` unless ``index`` < ``limit``; the number of the line with the branch.
+    """Jump to ``end`` unless ``index`` < ``limit``; returns the number of the line with the branch.
 
     A branch reaches 4 KiB, which is a few dozen engine instructions; a jump reaches 1 MiB.
     """
@@ -24,7 +24,7 @@ def exit_unless(registers: Registers, index: Value, limit: Value, end: str) -> i
 
 
 def shorten_exit(registers: Registers, branch: int | None, end: str, is_reached: bool = True) -> None:
-    """Let the branch of ``exit_unless`` go directly to its ``end``, which is here, for small code.
+    """Make the branch of ``exit_unless`` go directly to its ``end``, which is here, for small code.
 
     Code in between that is never reached is omitted.
     """
@@ -35,7 +35,7 @@ def shorten_exit(registers: Registers, branch: int | None, end: str, is_reached:
 
 
 def shorten_turn(registers: Registers, branch: int, begin: str, first: int) -> None:
-    """Let the branch of ``exit_unless`` at the end of a loop go to its ``begin``, without a jump after it.
+    """Make the branch of ``exit_unless`` at the end of a loop go to its ``begin``, without a jump after it.
 
     ``begin`` is after line ``first``; the end of the loop is here.
     """

@@ -19,7 +19,7 @@ from .writer import CodeWriter
 
 @contextmanager
 def loop(code: CodeWriter, count: Value, start: Value, step: int) -> Iterator[Value]:
-    """Run the body for each value from ``start`` to before ``count``; a single value needs no loop."""
+    """Run the body for each value from ``start`` to ``count`` - 1; a single value needs no loop."""
     registers = code.registers
     count = registers.forms.settled(count)
     if always(count == 1) and always(start == 0):

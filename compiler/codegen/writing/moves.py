@@ -1,8 +1,8 @@
 """Loads and stores of values that stay in the scratchpad, which are moves within it.
 
 Lowerings read and write a value in the scratchpad of a tile like one in DDR, by ``rdma`` and ``wdma`` with
-the address of its buffer in place of a DDR address. These engines reach the scratchpad on one side only; the
-TDMA moves bytes within it, with as many loops.
+the address of its buffer in place of a DDR address. These engines reach the scratchpad on one side only. The
+TDMA moves bytes within it, and its instructions have as many loops.
 """
 
 from __future__ import annotations

@@ -11,15 +11,15 @@ import numpy as np
 from compiler.graph import Array
 
 _SAMPLES = 7
-"""Points of a domain that stand for all of them where nothing can be said about sizes."""
+"""Points of a domain that represent all of them where sizes have no known bounds."""
 
 
 @dataclass(eq=False)
 class Domain:
-    """The points of a range for which the code under generation is right.
+    """The points of a range for which the generated code is right.
 
     ``symbols`` has the values of each dimension at all points. ``anchor`` is the point for which decisions
-    are made, ``alive`` says which points they are right for.
+    are made, ``alive`` says for which points they are right.
     """
 
     symbols: Mapping[str, Array]
@@ -62,7 +62,7 @@ class Domain:
         self.alive = left
 
     def samples(self) -> list[int]:
-        """The numbers of the point for which decisions are made, and of some others left."""
+        """The numbers of the point for which decisions are made, and of some other remaining points."""
         left = np.flatnonzero(self.alive)
         places = np.linspace(0, len(left) - 1, _SAMPLES).astype(np.int64)
         return list(dict.fromkeys([self.anchor, *left[places].tolist()]))
@@ -92,14 +92,14 @@ class Condition:
 
 
 def always(holds: Any) -> bool:
-    """True if a condition holds for all points left; no point leaves the domain."""
+    """True if a condition holds for all remaining points; no point leaves the domain."""
     if isinstance(holds, Condition):
         return bool(holds.holds[holds.domain.alive].all())
     return bool(holds)
 
 
 def ever(holds: Any) -> bool:
-    """True if a condition holds for any point left; no point leaves the domain."""
+    """True if a condition holds for any remaining point; no point leaves the domain."""
     if isinstance(holds, Condition):
         return bool(holds.holds[holds.domain.alive].any())
     return bool(holds)

@@ -1,7 +1,7 @@
 """Constants that grow along several axes, such as causal masks: corners of the largest constant.
 
-In the compact order of storage such a constant is not the beginning of the largest one. So the program has
-the largest one, and a Slice takes the corner that a run needs.
+Stored compactly, such a constant is not the beginning of the largest one. So the program has the largest one,
+and a Slice takes the corner that a run needs.
 """
 
 from __future__ import annotations

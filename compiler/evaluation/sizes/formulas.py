@@ -92,7 +92,7 @@ Factors = tuple[str | ExtentFormula, ...]
 def fitted(values: Sequence[int], points: Sequence[Point]) -> ExtentFormula | None:
     """The simplest formula of dimensions that has these values at the points; None if there is none.
 
-    No quotient in it is rounded at these points.
+    It needs no rounding at these points.
     """
     return next(_exact(values, points, _products(sorted(points[0]))), None)
 
@@ -120,7 +120,7 @@ def _product(names: Factors, point: Point) -> int:
 
 
 def _products(names: Sequence[str], formulas: Sequence[ExtentFormula] = ()) -> Iterator[Factors]:
-    """Products of dimensions; with ``formulas`` each has at least one of them as a factor."""
+    """Yield products of dimensions; with ``formulas`` each has at least one of them as a factor."""
     for degree in range(1, _DEGREE + 1):
         of: Factors = (*formulas, *names)
         for factors in combinations_with_replacement(of, degree):
@@ -161,8 +161,8 @@ def found_formula(
     """The simplest formula with these values at the points, possibly with a rounded quotient.
 
     ``domain`` has the sizes at all points for which it must be right. ``parts``: formulas that it may
-    contain, like an extent that follows from another one. None if there is none; Undecided if there are
-    several with a quotient, or with parts, that differ at a point.
+    contain, like an extent that follows from another one. None if there is none. Undecided if several, with a
+    quotient or with parts, differ at a point.
     """
     found = fitted(values, points)
     if found is not None and found.fixed:
@@ -187,7 +187,7 @@ def _sum(
     domain: Mapping[str, Array],
     parts: Sequence[ExtentFormula],
 ) -> ExtentFormula | None:
-    """The sum of multiples of two products with these values; Undecided if there are several that differ."""
+    """Return the sum of multiples of two products with these values; Undecided if several sums differ."""
     names: list[Factors] = [each for each in _products(sorted(points[0])) if len(each) <= _DEGREE_OF_SUM]
     names += [(part,) for part in parts]
     amounts = np.array([[_product(each, point) for point in points] for each in names], np.float64)
@@ -209,7 +209,8 @@ def _sum(
 
 
 def _check_alike(one: Array, other: Array) -> None:
-    """Undecided if values of two formulas differ, at the largest of those points: there graphs are alike."""
+    """Undecided if values of two formulas differ. It names the largest such point, because large graphs have
+    one structure."""
     different = np.flatnonzero(one != other)
     if len(different):
         raise Undecided(int(different[-1]))
@@ -221,10 +222,10 @@ def rounded_formula(
     domain: Mapping[str, Array],
     parts: Sequence[ExtentFormula] = (),
 ) -> ExtentFormula | None:
-    """The formula with a quotient that is rounded down, as windows with strides make, which has these values.
+    """Return the formula with these values that has a quotient rounded down, as windows with strides have.
 
-    ``domain`` has the sizes at all points for which it must be right. The quotient is of one of ``parts``;
-    without them of a product of dimensions. None if there is none of the kind; Undecided if there are
+    ``domain`` has the sizes at all points for which it must be right. The dividend contains one of ``parts``;
+    without them it is a product of dimensions. None if there is no such formula; Undecided if there are
     several, which differ at a point.
     """
     of_parts: list[Factors] = [(part,) for part in parts]
@@ -245,7 +246,7 @@ def rounded_formula(
 def _families(
     values: Sequence[int], points: Sequence[Point], products: Iterable[Factors]
 ) -> Iterator[tuple[ExtentFormula, int]]:
-    """Formulas with these values: one with the least offset, and the largest that it can have instead."""
+    """Yield formulas with these values, each with its least possible offset, and the largest possible one."""
     for names in products:
         pairs = [(value, _product(names, point)) for value, point in zip(values, points, strict=True)]
         for divisor in range(2, _LARGEST_DIVISOR + 1):
@@ -258,7 +259,7 @@ def _families(
 
 
 def _between(formula: ExtentFormula, last: int, domain: Mapping[str, Array]) -> int:
-    """A point at which the smaller ones of the possible offsets give another value than the larger ones."""
+    """Return a point at which small and large possible offsets give different values."""
     offsets = sorted(
         range(formula.offset + 1, last + 1), key=lambda each: abs(2 * each - formula.offset - last)
     )

@@ -1,8 +1,8 @@
 """States that grow: new rows are written after the old ones, in memory with room for the most.
 
-A model has such a state as an input of some rows, and as an output with more rows: the Concat of the input
-and the new ones. Here both become a cache with a fixed room. Append writes the new rows into it, and a Slice
-gives the model's tensor. So a step copies no old rows, and the heads stay at their places.
+A model has such a state as an input, and as an output with more rows: the Concat of the input and the new
+rows. Here both become a cache with a fixed room. Append writes the new rows into it, and a Slice gives the
+model's tensor. So a step copies no old rows, and the heads stay at their places.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _ONE_MORE = 1
 
 @dataclass(frozen=True)
 class GrowingState:
-    """A state with ``before`` rows along an axis that gets ``new`` more: dimensions, or a number of rows."""
+    """A state with ``before`` rows along an axis that grows by ``new``, a sum of dimensions or a number of
+    rows."""
 
     past: str
     present: str
@@ -94,7 +95,7 @@ def _name_of(ranges: Ranges, points: Sequence[Point], sizes: Sequence[int]) -> s
 
 
 def ranges_with(ranges: Ranges, states: Sequence[GrowingState]) -> Ranges:
-    """The ranges with the sums that states have as extents; GraphError for a size of 0 that is no length."""
+    """The ranges, with the sums that are extents of states; GraphError if a size of 0 is not a length."""
     lengths = frozenset(state.before for state in states)
     sums = tuple(dict.fromkeys(state.after for state in states if not state.new.isdigit()))
     return replace(ranges, growing=lengths, sums=sums)
@@ -130,7 +131,7 @@ def _with_concats(graph: Graph, states: set[str]) -> Graph:
 
 
 def _expansion(graph: Graph, node: Node, states: set[str]) -> Expansion | None:
-    """The expansion of a node whose cache, or mask of integers, grows; None where the usual one does."""
+    """The expansion of a node whose cache, or mask of integers, grows; None to use the normal expansion."""
     if node.op == GROUP_QUERY and not states.isdisjoint(node.inputs):
         return appended_group_query
     if node.op == "ReduceSum" and not graph.tensors[node.inputs[0]].is_float:

@@ -48,7 +48,7 @@ def ranged_graph(
     all_rows: AllRows = lambda state: None,
     odd: Samples = (),
 ) -> RangedGraph:
-    """The formulas of a graph; GraphError where its structure depends on the sizes, or a number is none.
+    """The formulas of a graph; GraphError if its structure depends on the sizes or a number has no formula.
 
     ``states`` are the growing ones, with which constants may move; ``all_rows`` reads the graph of a step of
     all rows that a state can have. ``odd``: graphs of another structure, at points that do not define

@@ -1,4 +1,4 @@
-"""The ranges of sizes for which a program is made."""
+"""The ranges of sizes that one program runs."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def ranges_of(given: Mapping[str, Sequence[int] | str | int], states: bool = Fal
 
 @dataclass(frozen=True)
 class Ranges:
-    """The dimensions of a program; GraphError for an invalid range or one with too many sizes.
+    """The dimensions of a program; GraphError for an invalid range or for ranges with too many sizes.
 
-    ``growing``: lengths of states, which may be 0. ``sums``: sums that are factors of extents, such as
-    ``past + new``. ``aliases``: the model's names of sums. ``constants``: dimensions of the model with one
-    size.
+    ``growing``: lengths of states, which may be 0. ``sums``: sums of dimensions that are factors of extents,
+    such as ``past + new``. ``aliases``: the model's names of sums. ``constants``: dimensions of the model
+    with one size.
     """
 
     dimensions: tuple[Dimension, ...]
@@ -115,13 +115,14 @@ class Ranges:
 
     @property
     def odd(self) -> dict[str, int]:
-        """A point with odd sizes between the smallest and the usual ones, where there are any."""
+        """A point with odd sizes between the smallest and the usual ones, if there is any."""
         return self._with_sums(
             {each.name: min((each.least + each.usual) // 2 | 1, each.most) for each in self.dimensions}
         )
 
     def point_of(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """The point with some sizes and else the usual ones; GraphError for a size that no run can have."""
+        """The point with these sizes and the usual ones elsewhere; GraphError for a size that no run can
+        have."""
         ranges = {each.name: each for each in self.dimensions}
         for name, size in sizes.items():
             if name not in ranges and name not in self.sums:
@@ -178,7 +179,7 @@ class Ranges:
 
 
 def _generic(dimension: Dimension, number: int, taken: set[int]) -> int:
-    """A size in the midst of a range that is neither special nor taken, if there is one."""
+    """Return a typical size near the middle of a range, neither special nor taken, if there is one."""
     least, most = max(dimension.least, 1), dimension.most
     middle = least + (most - least) * (number % 4 + 1) // 5
     near = sorted(

@@ -1,7 +1,7 @@
-"""A graph at sizes at which it was not read, derived from graphs at other sizes.
+"""Derives a graph at sizes at which the model was not read from graphs at other sizes.
 
 Readers and rewrites simplify extents of 1, so a graph with such a size can differ from all others. The
-program is then made from the others, with the sizes of that point.
+program for such a size is then made from the other graphs, with the sizes of that point.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .ranged import RangedGraph, Samples, same_structure
 
 
 def without_odd_one(samples: Samples) -> Samples:
-    """The samples, without the one at the usual sizes if only its graph has another structure."""
+    """The samples, without the graph at the usual sizes if it alone has another structure."""
     (_, usual), *others = samples
     if same_structure(usual, others[0][1]) or not others[1:]:
         return samples
@@ -26,7 +26,7 @@ def without_odd_one(samples: Samples) -> Samples:
 
 
 def at_sizes(ranged: RangedGraph, point: Point) -> RangedGraph:
-    """A graph over ranges whose own graph is replaced by the one with the sizes of a point."""
+    """A graph over ranges in which the graph of one point is derived instead of read."""
     graph, constants = ranged.graph, dict(ranged.graph.constants)
     nodes = []
     for node in graph.nodes:

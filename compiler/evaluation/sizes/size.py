@@ -1,10 +1,9 @@
 """Sizes that a declared range leaves open: integers that are known only when the program runs.
 
-A phase is generated as for the sizes of one point of the range, with :class:`Size` in place of the integers
-that depend on them. A ``Size`` has the arithmetic of integers, for all points of the range at once.
-Comparisons of sizes are decided as for the point, and points that would decide differently leave the
-:class:`Domain`. So for every point left the code is the one that its sizes alone would give, with operands in
-registers.
+A phase is generated for the sizes of one point of the range. Integers that depend on them are a
+:class:`Size`. A ``Size`` has the arithmetic of integers, for all points of the range at once. Comparisons of
+sizes have their result at that point; points with another result leave the :class:`Domain`. So for every
+remaining point the code equals the one for its sizes, with operands in registers.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Size:
 
     @property
     def here(self) -> int:
-        """The value at the point for which decisions are made."""
+        """Return the value at the point for which decisions are made."""
         return int(self.values[self.domain.anchor])
 
     @property

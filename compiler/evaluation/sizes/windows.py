@@ -1,9 +1,10 @@
 """Constants that move along with a growing state: masks and positions of the rows that a step adds.
 
-A value that a model computes from the numbers of the new rows is the part from ``past`` on of a longer one.
-It is a line of numbers; a band, whose elements depend on the distance of column and row; or a table, such as
-that of a rotary embedding. So the program has the longer constant, for all possible rows, and a Slice takes
-the rows of the step. A table has the constant's values in a step that writes all rows to an empty cache.
+Some values that a model computes from the positions of the new rows are a part of a longer constant, from row
+``past`` on. Such a value is a range of numbers; a band, whose elements depend on column - row; or a table,
+such as that of a rotary embedding. So the program has the longer constant, for all possible rows, and a Slice
+takes the rows of the step. A table has the constant's values in a step that writes all rows to an empty
+cache.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def with_windows_of_tables(
         for names, arrays in constants_of_all(graphs)
         if states and _moves(arrays) and next(_windows(arrays, points, states), None) is None
     ]
-    whole = all_rows(states[0]) if moving else None  # all states that grow have one length
+    whole = all_rows(states[0]) if moving else None  # all growing states have one length
     if whole is None:
         return found
     before = [point[states[0].before] for point in points]
@@ -77,7 +78,7 @@ def _moves(arrays: Sequence[Array]) -> bool:
 def _windows(
     arrays: Sequence[Array], points: Sequence[Point], states: Sequence[GrowingState]
 ) -> Iterator[_Window]:
-    """Larger constants that contain the arrays, and the place at which each array begins in them."""
+    """Larger constants that contain the arrays, and the place in them at which each array begins."""
     rank = arrays[0].ndim
     if any(array.ndim != rank or array.dtype != arrays[0].dtype for array in arrays):
         return
@@ -138,7 +139,7 @@ def _is_window(array: Array, start: tuple[int, ...], whole: Array) -> bool:
 
 
 def _line(arrays: Sequence[Array], axis: int, before: Sequence[int], total: int) -> Array | None:
-    """Equally distant numbers along an axis, beginning with row 0; None if there is no such line."""
+    """Equally spaced numbers along an axis, beginning with row 0; None if the array has no such form."""
     firsts = [np.take(array, [0], axis) for array in arrays]
     steps = before[-1] - before[0]
     if arrays[0].dtype.kind not in "iuf" or not steps or firsts[0].shape != firsts[-1].shape:

@@ -1,8 +1,7 @@
-"""Control flow: known conditions and counts are written out, the program decides the rest.
+"""Imports control flow: known conditions and counts are written out, the program decides the rest.
 
-An If becomes one of its branches, a Loop and a Scan become their bodies one after another, if conditions and
-counts are known and the counts are not large. Otherwise they become nodes with graphs (``repeat.py`` has the
-loops).
+An If with a known condition becomes one of its branches. A Loop or a Scan with a known count that is not
+large becomes its body, repeated. Otherwise they become nodes with graphs (``repeat.py`` has the loops).
 """
 
 from __future__ import annotations

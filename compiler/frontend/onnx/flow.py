@@ -85,7 +85,7 @@ class ControlFlow:
         return self.graph.constant(np.array(value, np.int64))
 
     def scalar(self, name: str) -> str:
-        """Return a value of one element as one without axes."""
+        """Return a value of one element as a scalar."""
         return self.place("Reshape", [name, self.number(())]) if self.graph.tensor(name).shape else name
 
     def add(
@@ -113,7 +113,7 @@ class ControlFlow:
     def known(self, name: str, what: str) -> Any:
         """Return the number in a value.
 
-        NotWrittenOut if it is not known, Unsupported if it is not one number.
+        NotWrittenOut if the value is unknown, Unsupported if it is not one number.
         """
         value = self.graph.value(name)
         self.check_one(name, what)

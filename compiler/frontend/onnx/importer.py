@@ -1,4 +1,4 @@
-"""From an ONNX model to the typed graph, node by node, with shapes and constants as far as they are known.
+"""Converts an ONNX model to the typed graph, node by node, with shapes and constants where they are known.
 
 Each node is converted to the newest operator set. It is computed at once if its operands are known, added
 unchanged if it has a record and a lowering, and otherwise replaced by the function that defines it in ONNX.
@@ -101,7 +101,7 @@ def _parts_of(survey: Survey, made: Description) -> dict[str, tuple[str, ...]]:
 def _settle_free(infos: Iterable[ValueInfoProto], survey: Survey, path: Path) -> None:
     """Give free dimensions the survey's size, or record each as a problem if it has none.
 
-    A dimension with a name is one, however many inputs have it.
+    Equal names of dimensions are one dimension in all inputs.
     """
     seen: set[str] = set()
     for info in infos:

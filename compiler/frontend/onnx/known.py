@@ -36,7 +36,8 @@ ALWAYS_KNOWN = ("Shape", "Size", "Constant", "ConstantOfShape")
 
 
 def known_results(graph: PartialGraph, node: NodeProto) -> list[Array] | None:
-    """Return the results of a node of the newest operator set; None if they depend on graph inputs."""
+    """Return the results of a node of the newest operator set on constants; None if they depend on graph
+    inputs."""
     op, shapes = node.op_type, [graph.tensors[name].shape for name in node.input if name]
     if op == "Shape":
         start, end = plain(node, "start", 0), plain(node, "end", len(shapes[0]))
@@ -52,7 +53,7 @@ def known_results(graph: PartialGraph, node: NodeProto) -> list[Array] | None:
         return None
     if (
         op == "DequantizeLinear" and graph.tensors[node.input[0]].dtype in _KEPT
-    ):  # products of bytes want these
+    ):  # the lowerings of products of bytes need these
         return None
     if op == "ConstantOfShape":
         return [_filled(graph, node, operands[0])]

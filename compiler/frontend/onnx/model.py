@@ -1,4 +1,4 @@
-"""The ONNX file itself: parsed, of a supported version, its tensors as arrays."""
+"""Parses an ONNX file, checks its version, and gives its tensors as arrays."""
 
 from __future__ import annotations
 

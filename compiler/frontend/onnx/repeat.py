@@ -1,7 +1,7 @@
 """Loops of the program: a Loop whose count or condition the program computes, and loops of many steps.
 
 The graph of such a loop is one step. From a condition, the number of the step, the carried values and the
-results so far it makes those of the next step, and a condition that tells whether there is one.
+results so far, it computes those of the next step. It also computes a condition: False ends the loop.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .partial import PartialGraph, Unsupported, carries_found
 class Scanned:
     """A Scan: names of carried values and scanned operands, axes and directions, and its steps.
 
-    The axes belong to the operands and to the results; a direction is 1 for backwards.
+    ``axes`` are for the operands and the results; direction 1 is backwards.
     """
 
     carried: tuple[str, ...]
@@ -52,7 +52,7 @@ def goes_on(body: GraphProto) -> bool:
 
 
 class _Step:
-    """The graph of a step as it grows; ``flow`` adds to it, ``outer`` to the graph around it.
+    """The graph of a step under construction; ``flow`` adds to it, ``outer`` to the graph around it.
 
     ``number`` is the number of the step, ``carried`` are the names of the carried values inside.
     """
@@ -98,7 +98,8 @@ class _Step:
         return self.flow.place("ScatterND", [room, at, row], f"bound of result {number}")
 
     def number_below(self, bound: int) -> str:
-        """Return the number of the step; the program stops with a line at the step after ``bound`` steps."""
+        """Return the number of the step; the program stops with a message at the step after number
+        ``bound``."""
         what = f" steps of node '{self.name}', or more; --bound {self.name}={bound} allows at most "
         return FoundSite(self.flow).internal("Bounded", self.number, most=bound - 1, what=what, shown=1)
 

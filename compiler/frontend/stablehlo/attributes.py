@@ -99,7 +99,7 @@ def word(attribute: Attribute) -> str:
 
 
 def body(attribute: Attribute | None) -> str:
-    """Return the text between the brackets of ``#stablehlo.name<...>``; empty without the attribute."""
+    """Return the text between the brackets of ``#stablehlo.name<...>``; empty if the attribute is absent."""
     return attribute.value.data if isinstance(attribute, UnregisteredAttr) else ""
 
 

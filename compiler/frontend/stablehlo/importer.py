@@ -1,4 +1,4 @@
-"""From a module of StableHLO to the typed graph, operation by operation; loops are written out."""
+"""Converts a module of StableHLO to the typed graph, operation by operation; loops are written out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One operation that is being imported: its operands, attributes, results, and ways to add nodes."""
+"""One operation during import: its operands, attributes, results, and methods that add nodes."""
 
 from __future__ import annotations
 

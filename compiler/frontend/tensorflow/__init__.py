@@ -1,8 +1,8 @@
 """Models of TensorFlow and TensorFlow Lite, converted to ONNX by tf2onnx.
 
 tf2onnx is not a dependency of tx8: ``pip install tf2onnx``; for models of TensorFlow itself it
-needs TensorFlow too. It runs as a process of its own, by the command that messages name, but isolated:
-a model comes from somewhere, and so may the Python files in its folder.
+needs TensorFlow too. tf2onnx runs as a separate process, by the command that messages name, but isolated. The
+folder of an unknown model may contain harmful Python files.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _kind(path: Path) -> tuple[str, Path]:
 
 
 def _convert(arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run tf2onnx in ``folder``, whose files are ours.
+    """Run tf2onnx in ``folder``, which contains only our own files.
 
     It imports only installed packages: nothing from the current folder or from PYTHONPATH.
     """

@@ -90,7 +90,7 @@ class Dimensions:
     def check_ranges(self, ranges: Ranges, source: str) -> None:
         """Raise GraphError for a range with sizes that the program was not exported for.
 
-        Also for a range on which the size of an axis depends in a way that an image cannot express.
+        A range is refused too if the size of an axis depends on it in a way that an image cannot express.
         """
         least, most = (ranges.model_sizes(point) for point in (ranges.least, ranges.most))
         for name in most:

@@ -1,4 +1,4 @@
-"""The reader of TTIR: Lark parses the text, this module makes operations from the tree."""
+"""Reads TTIR: Lark parses the text, this module makes operations from the tree."""
 
 from __future__ import annotations
 
@@ -197,7 +197,8 @@ def _declared(pieces: Sequence[lark.Token | Tree]) -> tuple[tuple[str, TtirType]
 
 
 def _ended(block: Block, location: Location) -> Block:
-    """Return a block with the operation that ends it: Triton does not print one that gives nothing back."""
+    """Return a block that ends with a terminator; one is added where Triton prints none because nothing is
+    returned."""
     if block.operations and block.operations[-1].name in _ENDS:
         return block
     end = TtirOperation("scf.yield", (), (), (), (), {}, (), location)

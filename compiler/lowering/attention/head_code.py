@@ -1,4 +1,4 @@
-"""The code of attention for one head: blocks of queries, each with two sweeps over the keys."""
+"""Writes attention for one head: blocks of queries, each with two sweeps over the keys."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class HeadCode:
     # --- blocks of queries -------------------------------------------------------------------------------
 
     def run(self, first: Value, step: int, end: Value) -> None:
-        """Every ``step``-th block from ``first`` on; the tile has heads to before ``end``.
+        """Loop over every ``step``-th block from ``first`` on; ``end`` bounds the heads of the tile.
 
         While a block is computed, the next is loaded and the result of the one before is finished.
         """
@@ -109,7 +109,7 @@ class HeadCode:
     def _load(self, block: Value, step: int) -> Callable[[], None]:
         """Load a block of queries; returns what puts it into its slot."""
         row, number = self.kernel.let(self._row(block)), block // step
-        if self.key_values.loads_ahead:  # the load may wait for those of another head
+        if self.key_values.loads_ahead:  # the load may wait for the load of another head
             raw, planes = (self.kernel.buffer(name, self.slots.raw_bytes) for name in ("q_rows", "q"))
             self.slots.fetch(raw, self.head, row, self.queries)
             return lambda: self.slots.arrange(number, raw, planes, self.queries, self.plan.scale)
@@ -155,7 +155,7 @@ class HeadCode:
         return largest
 
     def _shifted(self, block: QueryBlock, largest: Value) -> QueryBlock:
-        """The queries together with the shift that the second sweep adds: minus their largest scores."""
+        """The queries with the shift that the second sweep adds: minus their largest scores."""
         kernel, fmt, engine = self.kernel, self.plan.fmt, self.scores.engine
         Vector(kernel, fmt, self.lanes).vs("mul", largest, largest, -1.0)
         row = Aligned(largest, fmt, Grid(1, 1, 1), self.queries)
@@ -225,7 +225,8 @@ class HeadCode:
             meanwhile = nothing
 
     def _key_ranges(self, row: Value) -> list[tuple[Stretch, Value, Value, bool]]:
-        """Blocks of keys that the queries from ``row`` on see: a stretch, from, to, whether masked."""
+        """The blocks of keys that the queries from ``row`` on see: a stretch, first and end block, and True
+        if masked."""
         kernel, plan = self.kernel, self.plan
         if plan.causal is None:
             masked = plan.mask is not None
@@ -270,7 +271,7 @@ class HeadCode:
 
 
 def nothing() -> None:
-    """Do nothing while the second sweep begins."""
+    """Do nothing meanwhile; the second sweep begins."""
 
 
 _LOWEST = {Format.FP16: -65504.0, Format.BF16: -3.0e38, Format.TF32: -3.0e38, Format.FP32: -3.0e38}

@@ -28,7 +28,7 @@ from .slots import BlockSlots
 
 @dataclass(frozen=True)
 class _Exchanges:
-    """The exchanges of the tiles of a head: the largest scores go to all, sums to the first tile."""
+    """Exchanges results among the tiles of a head: largest scores go to all of them, sums to the first."""
 
     largest: Exchange
     sums: Exchange
@@ -53,7 +53,7 @@ def attention_of_parts(kernel: Kernel, plan: AttentionPlan, tables: Tables) -> N
 
 
 class _PartCode(HeadCode):
-    """The code for the queries of one head and some of its keys."""
+    """Writes attention for the queries of one head and a part of its keys."""
 
     def __init__(
         self,
@@ -86,7 +86,8 @@ class _PartCode(HeadCode):
         return [(stretch, first, self.kernel.let(first + plan.own_blocks), plan.mask is not None)]
 
     def run_part(self) -> None:
-        """Load, sweep, exchange, sweep, add up; the first tile stores the result."""
+        """Load the keys, sweep, exchange scores, sweep again, add the sums; the first tile stores the
+        result."""
         kernel, exchanges = self.kernel, self.exchanges
         self.key_values.load_all(KEYS, self.head)
         self._load(0, 1)()

@@ -1,12 +1,12 @@
 """Keys and values of a head in the scratchpad: all blocks, or a few that are replaced as a sweep advances.
 
 Tiles that work on the same heads can load them as a team: one tile reads a block of K or V from DDR, and the
-DTE sends it to the others. Nothing orders the writes of the DTE, so the team meets in every step: a block is
-read from DDR in one step, sent in the next and used from the one after that.
+DTE sends it to the others. Nothing orders the writes of the DTE, so the team meets in every step. A block is
+read from DDR in one step, sent in the next step and used from the step after that.
 
 If there is room for the keys and values of two heads, another worker of the engines loads those of the next
-head while worker 0 computes this one: keys during the first half of its blocks of queries, values during the
-second. They are sent during the last one, and the team meets once a head.
+head while worker 0 computes this one. Keys are loaded during the first half of its blocks of queries, values
+during the second. They are sent during the last block, and the team meets once for each head.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _LOADING = 1
 class KeySweep:
     """A loop over the blocks of keys of a head, from ``begin`` to below ``end`` of a stretch.
 
-    ``prepare`` is called for each block before ``use`` is called for the one before it, so that the engines
-    overlap; ``meanwhile`` once, after the first block is prepared.
+    ``prepare`` is called for a block before ``use`` is called for the block before it, so that the engines
+    overlap. ``meanwhile`` is called once, after the first block is prepared.
     """
 
     head: Value
@@ -114,7 +114,7 @@ class KeyValues:
     def load_next(self, head: Value, end: Value, turn: Value, turns: int) -> None:
         """Load blocks of the next head, one in each of the first turns and of those from the middle on.
 
-        ``turn`` is the number of the block of queries, of ``turns`` or one more.
+        ``turn`` is the number of the block of queries; there are ``turns`` blocks, and one more turn at most.
         """
         following = self.kernel.let(head + 1)
         for which, first in ((KEYS, 0), (VALUES, turns // 2)):
@@ -125,7 +125,7 @@ class KeyValues:
     def arrange_next(self, head: Value, end: Value, turn: Value, turns: int) -> None:
         """Arrange the keys of the next head in the middle turn, its values in turn ``turns`` - 1.
 
-        They are there: an engine waits for what it is given, and so does what comes behind.
+        The data is there: an engine waits for its operands, and later instructions wait with it.
         """
         for which, last in ((KEYS, turns // 2), (VALUES, turns - 1)):
             with self._in_turn(last, turn), self._after_loading(head, end) as following:
@@ -148,7 +148,8 @@ class KeyValues:
 
     @contextmanager
     def _after_loading(self, head: Value, end: Value) -> Iterator[Value]:
-        """Code for the next head, if there is one, once the instructions that load it are done so far."""
+        """Write code for the next head, if there is one, once the instructions that load it are complete so
+        far."""
         kernel, following = self.kernel, self.kernel.let(head + 1)
         with kernel.if_below(following, end):
             with kernel.on_worker(_LOADING):
@@ -165,7 +166,7 @@ class KeyValues:
             self._own_block(which, number, action)
 
     def _own_block(self, which: int, own: int, action: _OwnAction) -> None:
-        """The action for block number ``own`` of those."""
+        """The action for block number ``own`` among them."""
         assert self.team is not None
         kernel, size = self.kernel, self.team.size
         number = kernel.let((self.team.member + (size - which)) % size + own * size)

@@ -65,7 +65,8 @@ class AttentionPlan:
 
     @property
     def slots(self) -> int:
-        """Blocks of keys in the scratchpad unless all stay: in use, the next, one or two being loaded."""
+        """Number of blocks of keys in the scratchpad unless all stay: one in use, the next, and one or two
+        being loaded."""
         return 4 if self.shared else 3
 
     @property
@@ -90,7 +91,7 @@ class AttentionPlan:
 
     @property
     def cap(self) -> float:
-        """The bound of the scores; 0 if they have none."""
+        """The softcap of the scores; 0 if they have none."""
         return self.work.spec.number("softcap")
 
     @property
@@ -112,7 +113,8 @@ class AttentionPlan:
 
     @property
     def mask(self) -> DdrTensor | None:
-        """The mask, of rank 2 or more; None if it is equal for all keys, for then it changes no softmax."""
+        """The mask, of rank 2 or more; None if it is equal for all keys, because it then changes no
+        softmax."""
         if not self.work.has(3):
             return None
         mask = self.work.input(3)
@@ -131,7 +133,7 @@ class AttentionPlan:
 
     @property
     def mask_lanes(self) -> int:
-        """The stored keys of a block of such a mask, in one plane or in whole ones."""
+        """Number of stored keys in a block of such a mask, in one plane or in whole ones."""
         if self.block_keys > BLOCK:
             return round_up(self.block_keys, BLOCK)
         return aligned_channels(self.block_keys, BLOCK)
@@ -168,14 +170,16 @@ class _IdentityKey:
 
 @lru_cache(maxsize=4)
 def _is_causal(mask: _IdentityKey, queries: int, keys: int) -> bool:
-    """True if the last query sees all keys, and each query before it one key less than the next."""
+    """True if a mask is causal: the last query sees all keys, and each query before it one key less than the
+    next."""
     values, reach = mask.array.reshape(queries, keys), keys - queries
     seen = np.tri(queries, keys, reach, dtype=bool)
     return reach >= 0 and bool(np.all(np.where(seen, values == 0, values <= _MASKED)))
 
 
 def plan_of(kernel: Kernel, work: Work) -> AttentionPlan:
-    """The plan of a cut; without one blocks as large as fit, smaller if there are too few for all tiles."""
+    """The plan of a cut; without a cut, blocks as large as fit, but smaller ones if there are too few for all
+    tiles."""
     rows_of, values = matrices(work.spec, 0).shape, matrices(work.spec, 2).shape
     (m, d), (n, e) = rows_of[-2:], values[-2:]
     most = _lanes_of(m, _MOST_QUERIES), min(_MOST_KEYS, here(n))
@@ -206,7 +210,7 @@ def plan_of(kernel: Kernel, work: Work) -> AttentionPlan:
 
 
 def _placed(plan: AttentionPlan, target: Target, budget: int) -> AttentionPlan:
-    """The plan with keys that stay if there is room, and that teams load if their tiles keep in step."""
+    """The plan with resident keys if there is room; teams load them if their tiles keep in step."""
     plan = plan if _divides_keys(plan, target, budget) else replace(plan, parts=1)
     plan = plan if _fits(plan, budget) else replace(plan, resident=False)
     if isinstance(plan.m, Size) or isinstance(plan.n, Size):
@@ -267,7 +271,7 @@ def _spm_bytes(plan: AttentionPlan) -> int:
     block = aligned_bytes(keys, plan.d, matrix) + aligned_bytes(keys, plan.e, matrix)
     slots = plan.own_blocks * plan.heads_in_room if plan.resident else plan.slots
     loaded = parts * slots * (block + 2 * LINE_BYTES)
-    if plan.heads_in_room > 1:  # blocks of K and V as they come from DDR; planes share bytes with scores
+    if plan.heads_in_room > 1:  # blocks of K and V as they are in DDR; planes share bytes with scores
         loaded += 2 * aligned_bytes(keys, max(plan.d, plan.e), Format.FP32)
     if plan.parts > 1:
         loaded += 2 * WORD * (plan.parts + 1) * (plan.partial_elements + BLOCK)
@@ -303,7 +307,7 @@ def attention_cuts(target: Target, work: Work) -> Iterator[Cut]:
 
 
 def _cuts_by_keys(most: int, queries: int, keys: int) -> Iterator[Cut]:
-    """Cuts where at most ``most`` tiles share the keys of a head."""
+    """Yield cuts in which at most ``most`` tiles share the keys of a head."""
     for parts in (16, 8, 4, 2):
         if parts <= most and keys % parts == 0 and keys // parts >= SMALLEST_TAIL:
             block = keys // parts

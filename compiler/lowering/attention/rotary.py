@@ -1,8 +1,8 @@
 """Rotary position embedding in one phase: y = x cos + rotated(x) sin.
 
 The matrix engine rotates the features: a product with a matrix of zeros, ones and minus ones, which is exact.
-A tile takes a block of positions; the same instructions compute as many heads as fit, with the rows of the
-tables repeated for each.
+A tile takes a block of positions. Each instruction computes as many heads as fit, for which the rows of the
+tables are repeated.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ class _StridedRows:
 
 @dataclass(frozen=True)
 class _RotaryProblem:
-    """``heads`` x ``positions`` rows of ``size`` features, for each index of the axes ``others``."""
+    """A grid of ``heads`` x ``positions`` rows with ``size`` features, for each index of the axes
+    ``others``."""
 
     size: int
     heads: int
@@ -234,7 +235,7 @@ class _RowBlock:
             kernel.emit(f"wdma.{rows.tensor.fmt.token}", dst=address, src=source, **loops)
 
     def _compact(self, rows: _StridedRows, grid: Grid) -> CompactSlice:
-        """The rows of a grid in the form in which they are stored in DDR."""
+        """Bytes of the rows of a grid in the form in which DDR holds them."""
         return CompactSlice(grid.room, 1, self.problem.size, rows.tensor.bytes_each, 1)
 
     def _long_runs(self, rows: _StridedRows, head: Value, heads: int) -> tuple[Value, dict[str, Argument]]:

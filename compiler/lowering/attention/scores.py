@@ -133,8 +133,8 @@ class Scores:
     def _rows(self, keys: int) -> int:
         """Number of rows of the tensor that is added to the scores of ``keys`` keys.
 
-        A transposed mask whose size depends on the run has one row for every lane. Queries are one plane
-        then, so that the rows in use come first.
+        A transposed mask whose size depends on the run has one row for every lane. Queries are then one
+        plane, so that the rows in use are its first ones.
         """
         return self.plan.mask_lanes if self.plan.sized_mask else keys
 
@@ -154,7 +154,7 @@ class Scores:
         inner: int,
         **transposed: Argument,
     ) -> Accumulator:
-        """out [m, queries] = left right + ``initial``; operands may have two parts, high and low.
+        """Compute out [m, queries] = left right + ``initial``; operands may have two parts, high and low.
 
         ``transposed``: lt and rt of the instruction.
         """

@@ -22,7 +22,7 @@ _AT_ONCE = 32768
 
 
 class BlockSlots:
-    """``count`` slots for blocks of at most ``rows`` rows of operand ``index``; blocks use them in turns.
+    """Cycles through ``count`` slots for blocks of at most ``rows`` rows of operand ``index``.
 
     For FP32 a slot has two parts in TF32, high and low, whose sum is the number.
     """
@@ -86,10 +86,10 @@ class BlockSlots:
             self.kernel.emit(f"rdma.{token}", dst=raw + start * row_bytes, src=source, **loops)
 
     def arrange(self, number: Value, raw: Value, planes: Value, rows: int, scale: float = 1.0) -> None:
-        """Put such rows into the slot of block ``number``, in planes and in its format.
+        """Put such rows into the slot of block ``number``, as planes in the format of the slot.
 
-        ``planes``: another buffer of ``raw_bytes``. The engines wait for the rows, and so does what comes
-        behind: they should be there.
+        ``planes``: another buffer of ``raw_bytes``. The engines wait for the rows, and all later instructions
+        with them, so the rows should have arrived.
         """
         fmt, grid = self.plan.work.input(self.index).fmt, Grid(rows, 1, rows)
         direct = len(self.bases) == 1 and fmt is self.fmt

@@ -14,7 +14,8 @@ from .plan import OWN, ConvPlan, layer_for, narrowed, slice_counts
 
 
 def cost(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> float:
-    """Estimate cycles of a phase: the busiest engine, and work of the others that overlaps with no slice."""
+    """Estimate the cycles of a phase: the busiest engine, plus work of other engines that overlaps with no
+    slice."""
     passes, blocks = slice_counts(layer, plan)
     layer = narrowed(layer_for(layer, plan), plan.columns)
     weight_loads = blocks if plan.keep == "weights" or blocks == 1 else blocks * passes
@@ -48,13 +49,14 @@ def _team_cycles(plan: ConvPlan, loads: tuple[int, int], read: list[int], passes
 
 
 def copy_cycles(plan: ConvPlan, loads: tuple[int, int], rates: Rates) -> float:
-    """Cycles of the copies between tiles, once started; ``loads``: bytes of image and weights of a slice."""
+    """Cycles of the copies between tiles, without their start; ``loads``: bytes of image and weights of a
+    slice."""
     shared = loads[0] * plan.image_by_team + loads[1] * plan.weights_by_team
     return rates.copy * (plan.image_by_team + plan.weights_by_team) + shared / rates.shared_link
 
 
 def weights_before_meeting(layer: ConvLayer, plan: ConvPlan, addend: bool, rates: Rates) -> float:
-    """The part, from 0 to 1, of a tile's weights that it loads before the tiles load an image together.
+    """The part, from 0 to 1, of its weights that a tile loads before the tiles load an image together.
 
     This part is loaded while other tiles finish the phase before. The rest is loaded while the image is being
     sent, and the tensor that is added to the result too if there is an ``addend``.
@@ -95,11 +97,11 @@ def _products(layer: ConvLayer, plan: ConvPlan, rates: Rates) -> float:
 
 
 _REQUANTISING = 5.0
-"""Instructions that make a quantised result of sums."""
+"""Number of instructions that requantise sums."""
 
 
 def _vector(layer: ConvLayer, plan: ConvPlan) -> int:
-    """Elements that the vector engine goes over for a slice, as if all were FP32."""
+    """Elements that the vector engine processes for a slice, counted as FP32 elements."""
     elements = plan.rows * layer.geometry.columns * aligned_channels(plan.maps, BLOCK)
     passes = layer.passes / 2 if layer.engine_rounds else layer.passes + 1.0
     if layer.fmt is Format.INT8:

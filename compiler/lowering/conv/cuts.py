@@ -1,7 +1,7 @@
-"""The ways in which a convolution or a pool can be divided.
+"""Divides convolutions and pools: the candidates of the search, and the plan without a search.
 
 A tile has a shard of the images, of the output rows and of the maps (output channels), and divides it into
-slices. Rows are divided into columns too if there are fewer rows than tiles, or if one row does not fit. The
+slices. Rows are also divided into columns if there are fewer rows than tiles, or if one row does not fit. The
 traffic with DDR decides: weights times the tiles along images and rows, images times the tiles along maps,
 halo rows of windows. The time without overlap counts next: the first load, its arithmetic and the last store
 (``cost``).
@@ -48,7 +48,7 @@ def plans(layer: ConvLayer, target: Target, budget: int) -> list[ConvPlan]:
 def first_plan(layer: ConvLayer, target: Target, budget: int) -> ConvPlan | None:
     """The plan without a search: the best one, of whole rows if these fit; None if no plan fits.
 
-    Slices with parts of rows need more loops, and so perhaps more registers than there are. A search drops
+    Slices with parts of rows need more loops, which may need more registers than there are. A search drops
     such a plan.
     """
     found = plans(layer, target, budget)
@@ -95,7 +95,8 @@ def _team_loads(layer: ConvLayer, plan: ConvPlan, tiles: int) -> list[str]:
 def _can_load_rows_together(layer: ConvLayer, plan: ConvPlan) -> bool:
     """True if the tiles with the same output rows can load the image rows of these together.
 
-    Each tile loads a part of the whole image; or, of some rows, whole planes or an equal part of a plane.
+    Each tile loads an equal share of the image. If the image is not loaded whole, a share is whole planes, or
+    a part of one plane.
     """
     if not layer.blocked or plan.columns or slice_counts(layer, plan)[0] > 1:
         return False
@@ -135,7 +136,7 @@ def _candidates(
 
 
 def _of_rows(layer: ConvLayer, plan: ConvPlan, grid: tuple[int, int, int], budget: int) -> Iterator[ConvPlan]:
-    """A plan with sizes of rows and columns and their numbers of shards, if it fits with them."""
+    """Yield plans with these numbers of shards and columns, and sizes of rows with which they fit."""
     row_parts, column_parts, columns = grid
     shard, narrow = ceil_div(layer.geometry.rows, row_parts), narrowed(layer, columns)
     for rows in _rows(narrow, shard, plan.maps, plan.channels, budget):
@@ -184,7 +185,7 @@ def _narrow(layer: ConvLayer, tiles: int, budget: int) -> list[ConvPlan]:
 
 
 def _part_counts(most: int, tiles: int) -> list[int]:
-    """Numbers of parts up to ``most``, such that one part more would leave fewer tiles for each part."""
+    """Useful numbers of parts up to ``most``: one part more would leave fewer tiles for each part."""
     counts = range(1, min(most, tiles) + 1)
     return [parts for parts in counts if parts in (most, tiles) or tiles // (parts + 1) < tiles // parts]
 
@@ -195,7 +196,7 @@ def _grains(layer: ConvLayer) -> int:
 
 
 def _maps(layer: ConvLayer, parts: int, least: int) -> list[int]:
-    """Sizes of slices of maps: a whole shard, and smaller ones."""
+    """Sizes of slices of maps: a whole shard, and smaller sizes."""
     maps = layer.groups.maps
     shard = min(round_up(ceil_div(maps * layer.groups.count, parts), layer.grain), maps, LARGEST_EXTENT)
     if layer.groups.count > 1:
@@ -211,7 +212,7 @@ def _maps(layer: ConvLayer, parts: int, least: int) -> list[int]:
 
 
 def _rows(layer: ConvLayer, shard: int, maps: int, channels: int, budget: int) -> list[int]:
-    """Sizes of slices of rows: the largest that fits, and smaller ones so that loads and stores overlap."""
+    """Sizes of slices of rows: the largest that fits, and smaller sizes so that loads and stores overlap."""
     most = min(shard, most_rows(layer.geometry))
 
     def fitting(rows: int) -> bool:
@@ -231,7 +232,7 @@ def _rows(layer: ConvLayer, shard: int, maps: int, channels: int, budget: int) -
 
 
 def _channels(layer: ConvLayer, budget: int, maps: int) -> list[int]:
-    """Input channels of a slice: all, or the largest numbers with which a row and a few maps fit."""
+    """Input channels of a slice: all of them, or the largest numbers with which a row and a few maps fit."""
     channels = layer.groups.channels
     if layer.channelwise:
         return [channels]
@@ -243,5 +244,5 @@ def _channels(layer: ConvLayer, budget: int, maps: int) -> list[int]:
 
 
 def _halved(extent: int) -> int:
-    """About half, in whole planes as long as there are some."""
+    """About half of a size, rounded to whole planes if it has several."""
     return round_up(ceil_div(extent, 2), BLOCK if extent > BLOCK else SMALLEST_TAIL)

@@ -1,4 +1,5 @@
-"""Products of a matrix of bytes with a known one, as a convolution: rows are positions, columns channels."""
+"""Products of a matrix of bytes with a known one, computed as a convolution: rows are positions, columns are
+channels."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def _as_convolution(work: Work) -> Work:
 def _as_images(
     operands: Sequence[DdrTensor | None], shape: tuple[int, ...], rows: int
 ) -> tuple[DdrTensor | None, ...]:
-    """Operands of a step; those with the shape of the product as images of one axis."""
+    """Operands of a step; an operand with the shape of the product becomes an image of one axis."""
     return tuple(
         each if each is None or each.shape != shape else each.viewed(1, rows, shape[-1]) for each in operands
     )

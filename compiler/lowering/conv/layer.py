@@ -34,7 +34,7 @@ from .weights import Groups, groups_of
 
 @dataclass(frozen=True)
 class ConvEpilogue:
-    """The steps of a convolution's group, and the way in which the convolution applies them.
+    """The steps of a convolution's group: a residual that starts its sums, and the steps applied afterwards.
 
     ``residual`` is a tensor of the result's shape that is the initial value of the sums. ``exact``: the
     ``steps`` commute with rounding, so that the matrix engine can round before them.
@@ -48,7 +48,7 @@ class ConvEpilogue:
 def epilogue_of(work: Work) -> ConvEpilogue:
     """The epilogue of a work; if its first step adds a tensor of the result's shape, that is the residual.
 
-    Sums of bytes begin with integers, so there it is a step like others.
+    Sums of bytes begin with integers, so for them this addition is an ordinary step.
     """
     steps, residual = work.steps, None
     if steps and work.input(0).fmt is not Format.INT8:
@@ -69,7 +69,7 @@ def _tensors(step: Step) -> list[DdrTensor]:
 
 
 def _whole_addend(step: Step, result: DdrTensor) -> DdrTensor | None:
-    """The tensor of the result's shape that a step adds, if it does nothing else."""
+    """The tensor of the result's shape that a step adds; None if the step does anything else."""
     others = _tensors(step)
     present = sum(tensor is not None for tensor in step.call.inputs)
     if Law.SUM not in laws_of(step.op) or present != 2 or len(others) != 1 or len(step.running) != 1:
@@ -196,7 +196,8 @@ def known_layer(layer: ConvLayer) -> ConvLayer:
 
 
 def layer_of(work: Work) -> ConvLayer:
-    """The numbers of a convolution. A 1x1 convolution of compact images is one of a single long image."""
+    """The numbers of a convolution. A 1x1 convolution of compact images is computed as one of a single long
+    image."""
     source, call = work.input(0), work.spec
     epilogue, fmt = epilogue_of(work), source.fmt
     groups = groups_of(call, work.input(1).value is not None)

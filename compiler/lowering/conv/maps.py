@@ -21,7 +21,7 @@ from .weights import PackedWeights, Volume, Weights, weights_of, windows_of
 
 
 class MapsOfTile:
-    """The maps of one stretch that are this tile's; loaded at once if it has one slice of them."""
+    """A tile's maps of one stretch, loaded at once if they are a single slice."""
 
     def __init__(
         self, kernel: Kernel, problem: ConvProblem, stretch: Stretch, own: Shard, bias: ChannelVector | None
@@ -49,7 +49,8 @@ class MapsOfTile:
         return [Gather.loaded(self.kernel, team, (t, first, t.size), to) for (t, first), to in pairs]
 
     def load_weights(self, begin: float, end: float) -> None:
-        """Load the weights between two fractions, from 0 to 1, of all; so far there is only room for them."""
+        """Load the weights from fraction ``begin`` to ``end`` (0 to 1) of all; their buffers exist
+        already."""
         if self.early is not None:
             assert isinstance(self.load, PackedWeights)
             volume = self._volume(self.early.group, self.early.block)

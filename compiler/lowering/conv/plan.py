@@ -95,13 +95,13 @@ def slice_counts(layer: ConvLayer, plan: ConvPlan) -> tuple[int, int]:
 
 
 def layer_for(layer: ConvLayer, plan: ConvPlan) -> ConvLayer:
-    """The layer as a plan computes it: an image that all tiles load together has all its rows."""
+    """The layer as a plan computes it; an image that all tiles load together keeps all its rows."""
     whole = plan.image_by_team and plan.row_parts == 1
     return replace(layer, geometry=replace(layer.every_row, whole=True)) if whole else layer
 
 
 def narrowed(layer: ConvLayer, columns: int) -> ConvLayer:
-    """The layer for slices with ``columns`` columns of the result; 0 for whole rows."""
+    """The layer of slices with ``columns`` columns of the result; 0 for whole rows."""
     if not columns:
         return layer
     return replace(

@@ -88,7 +88,7 @@ def pool_layer(work: Work, wide: bool) -> ConvLayer:
 
 
 def _alone(work: Work, wide: bool) -> ConvLayer:
-    """The layer of a pool in a phase of its own: an image of one row is divided as one column."""
+    """The layer of a pool that is a separate phase: an image of one row is divided as one column."""
     layer = pool_layer(work, wide)
     geometry = row_as_column(layer.geometry)
     return replace(layer, geometry=geometry, every_row=geometry)
@@ -104,7 +104,8 @@ def _is_wide(work: Work) -> bool:
 
 
 def counts_differ(call: Call) -> bool:
-    """True if windows count unequal numbers of elements, or not all they cover, or may at free sizes."""
+    """True if windows count unequal numbers of elements, or not all that they cover; also if that depends on
+    dynamic sizes."""
     window = pool_window(call)
     geometry = window_geometry(window)
     if _counts_ones(call):
@@ -185,7 +186,8 @@ def _counts_ones(call: Call) -> bool:
 def _divide_by_counts(
     kernel: Kernel, geometry: Geometry, block: RowBlock, data: Aligned, sums: Aligned
 ) -> None:
-    """Divide FP32 sums of windows by the sums of as many ones as each has of the image."""
+    """Divide FP32 sums of windows by the number of image elements in each window, computed as sums of
+    ones."""
     ones = slice_buffer(kernel, "ones", Format.FP32, data.grid, min(data.channels, BLOCK))
     kernel.emit("td.memset.fp32", dst=ones.base, value=1.0, n=ones.elements)
     counts = pool_slice(kernel, "sum", geometry, block, ones)
@@ -260,7 +262,7 @@ class _Factors:
 
 
 def pool_instruction(op: str) -> str:
-    """The instruction of a pool: the largest element of a window, which is one of them, or their mean."""
+    """Emit the instruction of a pool: the largest element of each window, or the mean of its elements."""
     return "max" if Law.EXACT in laws_of(op) else "avg"
 
 
@@ -280,7 +282,7 @@ def pool_slice(kernel: Kernel, name: str, geometry: Geometry, block: RowBlock, d
 
 
 def _pooled(kernel: Kernel, work: Work, layer: ConvLayer, pool: Pooling) -> None:
-    """The slices of this tile; channels are independent of each other."""
+    """The slices of this tile; channels are computed independently."""
     source, plan = work.input(0), _plan(kernel, work, layer)
     places = coordinates(kernel, plan.grid)
     problem = ConvProblem(

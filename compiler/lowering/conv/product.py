@@ -22,8 +22,8 @@ def multiply_slice(
 ) -> None:
     """Write the products of all parts of the operands to ``result``, added to ``start`` if that is given.
 
-    ``pad``: rows and columns of zeros around the image, [top, bottom, left, right]; ``images`` and
-    ``weights`` have an entry for each part; ``zeros``: operands of products of bytes alone.
+    ``pad``: rows and columns of zeros around the image, [top, bottom, left, right]. ``images`` and
+    ``weights`` have an entry for each part. ``zeros``: operands that only products of bytes have.
     """
     geometry, data, fmt = layer.geometry, images[0], engine_format(layer.fmt).token
     common: dict[str, Argument] = {"out": result.base, "out_format": result.fmt.token, **(zeros or {})}

@@ -1,4 +1,5 @@
-"""One slice of a convolution: rows of the image, the sums, the steps after them, its place in the result."""
+"""One slice of a convolution: rows of the image, the sums, the steps after them, and its place in the
+result."""
 
 from __future__ import annotations
 
@@ -37,12 +38,12 @@ from .quantised.int8 import Requantisation, engine_parts
 from .weights import Volume, Weights
 
 SliceUse = Callable[[Kernel, Aligned, Place], None]
-"""Emits the code that takes a finished slice, which belongs to a place in the result."""
+"""Emits the code that receives a finished slice and its place in the result."""
 
 
 @dataclass(frozen=True)
 class ConvProblem:
-    """A convolution, its plan, and this tile's share of it."""
+    """A convolution, its plan, and the share of this tile."""
 
     work: Work
     layer: ConvLayer
@@ -66,8 +67,8 @@ class ConvProblem:
         return {} if self.requantisation is None else self.requantisation.operands
 
     def last_operands(self, own: SliceMaps) -> dict[str, Argument] | None:
-        """Operands with which an instruction over all input channels turns its sums into bytes; None where
-        another instruction has to follow.
+        """Operands by which an instruction over all input channels turns its sums into bytes. None if another
+        instruction must do that.
         """
         chain = None if self.requantisation is None else self.requantisation.chain
         if chain is None or not isinstance(own.scales, ChainVectors):
@@ -81,7 +82,7 @@ class ConvProblem:
 
     @property
     def grid(self) -> Grid | None:
-        """The positions of the result in each of the tile's slices, if all have as many; at least 1."""
+        """The positions of the result in each of the tile's slices, at least 1; None if slices differ."""
         height, columns = _length(self.rows), _length(self.columns)
         if height is None or columns is None:
             return None
@@ -146,7 +147,7 @@ class SliceMaps:
     start: Aligned | None
     addend: Aligned | None = None
     scales: Value | ChainVectors | None = None
-    """Factors of the sums of bytes, if there is one for each map, or vectors of the engine's steps."""
+    """Factors of the sums of bytes if each map has one, or vectors of the engine's steps."""
 
 
 def spread_bias(kernel: Kernel, grid: Grid, maps: int, bias: Value, fmt: Format) -> Aligned:
@@ -159,7 +160,8 @@ def spread_bias(kernel: Kernel, grid: Grid, maps: int, bias: Value, fmt: Format)
 def load_image(
     kernel: Kernel, problem: ConvProblem, image: Value, block: RowBlock, lane: Value, channels: int
 ) -> list[Aligned]:
-    """The image rows of a slice, ``channels`` of them from ``lane`` on, as the matrix engine takes them."""
+    """The image rows of a slice with ``channels`` channels from ``lane`` on, in the order of the matrix
+    engine."""
     source = problem.work.input(0)
     data = load_slice(kernel, "x", source, block.source(image, lane), block.input, channels)
     return engine_parts(kernel, data)
@@ -193,7 +195,7 @@ def compute_slice(
 def start_of(
     kernel: Kernel, problem: ConvProblem, own: SliceMaps, block: RowBlock, at: Place
 ) -> Aligned | None:
-    """Initial sums of a slice: residual and bias; in an FP32 buffer of its own if sums accumulate there."""
+    """Initial sums of a slice, residual and bias; in a separate FP32 buffer if sums accumulate there."""
     if own.start is not None:
         return own.start
     if problem.epilogue.residual is not None:
@@ -228,7 +230,7 @@ def _convolve(
     data: list[Aligned] | None,
     start: Aligned | None,
 ) -> Aligned:
-    """The sums of one slice: rounded if nothing inexact follows, otherwise in the format of accumulation."""
+    """The sums of one slice: rounded if no inexact step follows, otherwise in the format of accumulation."""
     compute, zeros = problem.layer.fmt, problem.zero_operands
     if problem.single:
         fmt = engine_format(compute) if problem.layer.engine_rounds else problem.layer.sum_fmt

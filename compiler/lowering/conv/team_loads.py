@@ -30,7 +30,7 @@ from .slice import ConvProblem, load_image
 
 @dataclass(frozen=True)
 class Early:
-    """Data that are loaded before the loops: the image, or rows of it."""
+    """Data that is loaded before the loops: the image, or rows of it."""
 
     image: Value = 0
     block: RowBlock | None = None
@@ -56,7 +56,7 @@ def only_slice(kernel: Kernel, problem: ConvProblem) -> Early:
 def load_by_teams(
     kernel: Kernel, problem: ConvProblem, jobs: list[MapsOfTile], grid: TileGrid, early: Early
 ) -> Early:
-    """Load by teams the data that several tiles need; all tiles take part."""
+    """Load data that several tiles need by teams; all tiles take part."""
     with kernel.registers.scope():
         if problem.plan.image_by_team:
             return _with_shared_image(kernel, problem, jobs, grid, early)
@@ -126,8 +126,8 @@ def _image_part(
 class _RowsPart:
     """Some rows of a blocked image, to be at ``target`` in every tile of a team.
 
-    Each tile brings as many planes, or, where there are fewer planes than tiles, an equal part of one; only
-    planes of an image with skipped rows.
+    Each tile loads equally many planes. If there are fewer planes than tiles it loads an equal part of one.
+    Images with skipped rows are loaded in whole planes only.
     """
 
     def __init__(self, kernel: Kernel, team: Team, source: DdrTensor, at: Place, target: Aligned) -> None:

@@ -1,4 +1,4 @@
-"""Weights of a convolution as the matrix engine takes them: Cx volumes [ky, kx, maps, channels]."""
+"""Arranges the weights of a convolution for the matrix engine: Cx volumes [ky, kx, maps, channels]."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ from tx8isa.numbers.packing import pack
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups as the engine sees them: ``count``, each with ``channels`` inputs and ``maps`` outputs.
+    """Groups as the engine computes them: ``count`` groups with ``channels`` inputs and ``maps`` outputs
+    each.
 
-    ``merged`` groups of the specification make one of them.
+    ``merged`` groups of the specification make one group of the engine.
     """
 
     count: int
@@ -69,7 +70,7 @@ class PackedWeights:
     packed: dict[int, list[DdrTensor]]
 
     def runs(self, volume: Volume) -> list[tuple[DdrTensor, Value]]:
-        """The place of each part of a volume: a tensor, and the volume's first element in it."""
+        """The source of each part of a volume: a tensor, and the volume's first element in it."""
         number = volume.group * self.maps.count + volume.block
         number = number * volume.channels.count + volume.step
         return [(t, number * t.size) for t in self.packed[volume.channels.start]]
@@ -84,7 +85,8 @@ class PackedWeights:
         return [self.kernel.buffer("w", t.size * t.bytes_each) for t, _ in self.runs(volume)]
 
     def load(self, volume: Volume, addresses: list[Value], begin: float = 0, end: float = 1) -> None:
-        """Load the parts of a volume to their places, or only what lies between two fractions of each."""
+        """Load the parts of a volume to their addresses, or only the elements between two fractions of
+        each."""
         for (tensor, first), address in zip(self.runs(volume), addresses, strict=True):
             low, high = (line_at(tensor, fraction) for fraction in (begin, end))
             if low < high:
@@ -93,7 +95,8 @@ class PackedWeights:
 
 
 def line_at(tensor: DdrTensor, fraction: float) -> int:
-    """The element at a fraction of a run, where a line of the scratchpad begins; or its end."""
+    """The element at a fraction of a run, rounded to the begin of a scratchpad line, or to the end of the
+    run."""
     elements = LINE_BYTES // tensor.bytes_each
     return tensor.size if fraction == 1 else int(fraction * tensor.size) // elements * elements
 

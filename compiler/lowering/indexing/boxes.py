@@ -21,7 +21,7 @@ from tx8isa.numbers.formats import Format
 
 _OVERLAP, _LEAST, _HALF, _ZERO = "fa0", "fa1", "fa2", "fa7"
 _OWN, _OTHER = ("fa3", "fa4", "fa5", "fa6"), ("ft0", "ft1", "ft2", "ft3")
-"""Least and largest x, least and largest y, of the box in question and of one that is selected."""
+"""Least and largest x, least and largest y, first of the box in question, then of a selected one."""
 
 
 @lowering("SelectBoxes", types=EVERY_TYPE, on_core=always)
@@ -92,7 +92,8 @@ class _Selection:
             core.emit("fmv.w.x", _ZERO, "zero")
 
     def candidates(self) -> None:
-        """Write keys of boxes whose scores exceed the threshold; of equal scores, the later box is less."""
+        """Write keys of boxes whose scores exceed the threshold; of equal scores, the later box has the
+        smaller key."""
         core = self.core
         with core.kernel.registers.scope():
             box, key, low = core.number(0), core.register(), core.register()
@@ -122,7 +123,7 @@ class _Selection:
             self.label("scored")
 
     def _complement(self, target: str, source: str) -> None:
-        """The complement of the low 32 bits, the others zero."""
+        """Complement the low 32 bits, and clear the others."""
         self.core.emit("not", target, source)
         self.core.emit("slli", target, target, "32")
         self.core.emit("srli", target, target, "32")
@@ -149,7 +150,7 @@ class _Selection:
             self.label("ordered")
 
     def _sink(self, place: str, key: str, title: str) -> None:
-        """Put a key where a place of the heap is free, or below it; ``title`` is in the labels."""
+        """Put a key into the heap at a place, or below it; ``title`` is part of the labels."""
         core = self.core
         with core.kernel.registers.scope():
             child, at, larger, other = (core.register() for _ in range(4))

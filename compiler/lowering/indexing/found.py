@@ -27,7 +27,7 @@ _BLOCK = 64
 
 @lowering("TrueCounts", types=EVERY_TYPE, on_core=always)
 def true_counts(kernel: Kernel, work: Work) -> None:
-    """Count true elements: every tile counts some blocks, then one tile adds the counts."""
+    """Count true elements: every tile counts in some blocks, then one tile adds the counts."""
     source, target, core = work.input(0), work.output, ScalarCode(kernel)
     blocks = target.size - 1
     with core.elements(blocks, GRAIN) as block:
@@ -52,7 +52,7 @@ def true_counts(kernel: Kernel, work: Work) -> None:
 
 @lowering("TruePlaces", types=EVERY_TYPE, on_core=always)
 def true_places(kernel: Kernel, work: Work) -> None:
-    """Each tile writes an equal part of the places: the counts say in which blocks these are."""
+    """Each tile writes an equal part of the places; the counts say which blocks contain them."""
     source, counts, target, core = work.input(0), work.input(1), work.output, ScalarCode(kernel)
     with core.elements(target.size) as at:
         core.store(target, at, "zero")
@@ -139,7 +139,7 @@ def sized(kernel: Kernel, work: Work) -> None:
         return
     sizes: list[Value] = list(source.shape)
     for axis, count in zip(axes, counts, strict=True):
-        # With a size of 0 there are no elements, so nothing is divided by it.
+        # With a size of 0 there are no elements, and no division takes place.
         sizes[axis] = Variable(core.load(count, 0), 1, source.shape[axis])
     with _elements(core, sizes) as number:
         value = core.load(source, offset_of(unravel(number, sizes), source.strides))

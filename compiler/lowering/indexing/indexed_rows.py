@@ -68,7 +68,8 @@ class _Blocks:
 
 
 def _cut_into_blocks(rows: IndexedRows, room: int, shortest: int, tiles: int) -> _Blocks:
-    """Blocks of at most ``room`` elements; tiles divide first rows, then pieces, then elements of pieces."""
+    """Blocks of at most ``room`` elements; tiles divide rows first, then pieces of rows, then elements of
+    pieces."""
     inner = least(rows.inner, room)
     outer = least(rows.outer, largest(room // inner, 1))
     count = least(rows.count, largest(room // (inner * outer), 1))
@@ -86,7 +87,7 @@ def gather_rows(
 ) -> None:
     """Copy to row n of the target the row that begins at element ``row_start(n)`` of the source.
 
-    Pieces of a row are ``pitch`` elements apart in the source; the target has them as [outer, count, inner].
+    Pieces of a row are ``pitch`` elements apart in the source; the target is [outer, count, inner].
     """
     (source, target), scale = _in_dma_format(source, target)
     rows, each = replace(rows, inner=rows.inner * scale), source.bytes_each
@@ -127,7 +128,8 @@ def _block_size(kernel: Kernel, size: int, extent: int, begin: Value) -> Value:
 def scatter_rows(
     kernel: Kernel, source: DdrTensor, target: DdrTensor, rows: IndexedRows, row_start: RowStart
 ) -> None:
-    """Copy row n of the source to element ``row_start(n)`` of the target; the last of several rows stays.
+    """Copy row n of the source to element ``row_start(n)`` of the target; of several rows for one place the
+    last remains.
 
     Tiles divide the elements of rows, so that each element is written by one tile, in order.
     """
@@ -153,6 +155,7 @@ def scatter_rows(
 
 
 def _in_dma_format(*tensors: DdrTensor) -> tuple[tuple[DdrTensor, ...], int]:
-    """The tensors in a format that the DMA copies, and how many of its elements make one of theirs."""
+    """The tensors in a format that the DMA copies, and how many elements of that format make one of
+    theirs."""
     fmt = Format.INT32 if tensors[0].fmt is Format.INT64 else dma_format(tensors[0].fmt)
     return tuple(replace(tensor, fmt=fmt) for tensor in tensors), tensors[0].fmt.bits // fmt.bits

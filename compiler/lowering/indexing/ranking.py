@@ -1,9 +1,9 @@
 """TopIndices: the largest elements of each row, found one by one by the vector engine.
 
-A row is in the scratchpad. An instruction returns the place of its largest element, and the core replaces
-that element by NaN, which is never found while there is a number. Before that, a NaN becomes the infinity
-that ranks last, and zeros get equal signs. The core alone compares the elements of short rows, of other axes
-than the last, and of integers, and it finds the last one of equal elements.
+A row is in the scratchpad. An instruction returns the place of its largest element. The core then replaces
+that element by NaN, which the instruction never selects while a number is left. Before that, a NaN becomes
+the infinity that ranks last, and zeros get equal signs. The core alone compares the elements of short rows,
+of other axes than the last one, and of integers. It does so too if the last of equal elements is wanted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tx8isa.numbers.layouts import LINE_BYTES
 from tx8isa.table.packets import WRITE_BACK
 
 _FEWEST_ELEMENTS = 16
-"""Least elements of a row for which the engine finds the largest sooner than the core."""
+"""Least elements of a row for which the engine finds the largest element faster than the core."""
 _FEWEST_COMPARED = 256
 """Elements beyond the fewest of each row, in all searches of a tile, that pay for the first commands."""
 _LOADING = 1
@@ -69,7 +69,8 @@ class _Ranking:
         self.count = work.input(1) if work.has(1) else None
 
     def rows_at_once(self) -> int:
-        """Rows of a slice: half of a tile's if that saves time, at most what half of the scratchpad holds.
+        """Rows of a slice: half of a tile's rows if that saves time, at most as many as half of the
+        scratchpad holds.
 
         0 if a row is too long.
         """
@@ -139,7 +140,7 @@ class _Ranking:
         return Variable(index, 0, self.extent - 1)
 
     def by_core(self) -> None:
-        """One sweep over the axis for each index: the best element among those not found before."""
+        """Sweep over the axis once for each index, which is the best element not found before."""
         core, kernel, extent, inner = self.core, self.kernel, self.extent, self.inner
         with core.elements(self.rows, 1) as number:
             outer, rest = kernel.let(number // inner), kernel.let(number % inner)
@@ -157,7 +158,8 @@ class _Ranking:
             self._zeros(out, found)
 
     def _compare(self, element: Value, at: Value, before: tuple[str, str], best: tuple[str, str]) -> None:
-        """Take an element that is better than the best, if it was not found before; both: key and place."""
+        """Keep an element that is better than the best one and was not found before: its key and its
+        place."""
         core = self.core
         key = core.load(self.source, element)
         self._replace_nan(key)
@@ -201,7 +203,7 @@ class _Ranking:
 
 
 def sortable(core: ScalarCode, key: str, fmt: Format, largest: bool) -> None:
-    """Change bits so that integer comparison orders them as elements; in reverse unless ``largest``.
+    """Change bits so that integer comparison orders them like the elements, in reverse unless ``largest``.
 
     Both zeros are equal.
     """

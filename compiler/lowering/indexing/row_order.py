@@ -146,7 +146,7 @@ class _RowOrder:
         self.label("merged")
 
     def branch_if_less(self, row: str, than: str, label: str, title: str) -> None:
-        """Go to a label if a row is less than another; ``title`` is in the labels of this place."""
+        """Jump to a label if a row is less than another one; ``title`` is part of the labels here."""
         core, kernel = self.core, self.kernel
         with kernel.registers.scope():
             column = core.number(0)

@@ -1,5 +1,5 @@
 """Matrix products, with their epilogues.
 
-Large products are a pipeline over chunks (``sweep``), small ones go block by block, and tiles share long
-sums.
+Large products are a pipeline over chunks (``sweep``), small ones are computed block by block, and tiles share
+long sums.
 """

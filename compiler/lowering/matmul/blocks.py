@@ -1,8 +1,8 @@
 """Products of any shape, block by block: small, narrow, or uneven ones.
 
-The result is cut into blocks of rows and of columns; narrower ones at the end are code of their own, where
-the engines must know a width when compiling. A long inner dimension is cut too and accumulated in FP32.
-Constant right operands are laid out for the engine when compiling.
+The result is cut into blocks of rows and of columns. Narrower blocks at the end have separate code, because
+engines must know a width when compiling. A long inner dimension is cut too and accumulated in FP32. Constant
+right operands are laid out for the engine when compiling.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ class Blocks:
 
 
 def _halved(extent: int) -> int:
-    """About half, in whole planes as long as there are some."""
+    """About half of a size, rounded to whole planes if it has several."""
     return round_up(ceil_div(extent, 2), BLOCK if extent > BLOCK else _FINE)
 
 
 def _choose(kernel: Kernel, product: Product, columns: int) -> Blocks:
-    """Large blocks that fit, but as many as there are tiles."""
+    """The largest blocks that fit, but at least as many as there are tiles."""
     rows, columns = here(product.m), here(columns)
     m, n, inner = min(rows, MOST_ROWS), min(columns, MOST_COLUMNS), min(here(product.k), LARGEST_EXTENT)
 
@@ -88,7 +88,7 @@ def _choose(kernel: Kernel, product: Product, columns: int) -> Blocks:
 
 
 def step_bytes(product: Product, m: int, n: int, inner: int) -> int:
-    """Scratchpad bytes of one step: operands (of FP32 the parts too), result, conversions."""
+    """Scratchpad bytes of one step: operands (with the parts of FP32), result, conversions."""
     fmt = product.compute
     copies = 3 if part_count(fmt) > 1 else 2
     operands = aligned_bytes(m, inner, fmt) + aligned_bytes(inner, n, fmt)
@@ -124,10 +124,11 @@ def multiply_blocks(kernel: Kernel, product: Product, start: int = 0) -> None:
 def _grouped_items(
     kernel: Kernel, groups: int, size: int, first: int, prepare: Callable[[Value], Prepared]
 ) -> Iterator[tuple[Value, Value, Prepared]]:
-    """The work items of this tile, of ``groups`` groups of ``size``: group, number in it, prepared.
+    """The work items of this tile among ``groups`` groups of ``size``: group, number in the group, prepared
+    data.
 
-    ``prepare`` loads what all items of a group need. Each tile prepares a group once if the group has items
-    for all tiles; otherwise groups are distributed as well, and prepared for every item.
+    ``prepare`` loads data that all items of a group need. Each tile prepares a group once if the group has
+    items for all tiles; otherwise groups are distributed as well, and prepared for every item.
     """
     if here(size) >= kernel.target.tiles:
         with kernel.loop(groups) as group:
@@ -149,7 +150,7 @@ def _stretch(
     right: Right,
     dealt: int,
 ) -> None:
-    """Compute the blocks of one width; the first one is tile ``dealt``'s."""
+    """Compute the blocks of one width; tile ``dealt`` computes the first one."""
     shared = product.batches == 1 and product.k <= blocks.k
 
     def prepare(column: Value) -> list[Value] | None:
@@ -189,11 +190,12 @@ class _Block:
 
 
 Right = Callable[[Value, Stretch, Value, Value], list[Value]]
-"""Loads a block of the right operand: column block, stretch of k, block of k, batch; an address per part."""
+"""Loads a block of the right operand: block of columns, stretch of k, block of k, batch; returns an address
+for each part."""
 
 
 def _product(kernel: Kernel, product: Product, block: _Block, blocks: Blocks, right: Right) -> Aligned:
-    """One block of the product; in FP32, or already rounded when nothing follows and k is in one piece."""
+    """Compute one block of the product: in FP32, or rounded if no step follows and k is in one piece."""
     single = product.k <= blocks.k
     fmt = engine_format(product.compute)
     sums = slice_buffer(kernel, "product", sums_format(product, single), block.grid, block.width)
@@ -237,7 +239,7 @@ class OperandRange:
 def load_operand(
     kernel: Kernel, name: str, product: Product, matrix: Matrix, x: OperandRange, k0: Value, inner: int
 ) -> list[Value]:
-    """A slice of an operand as the matrix engine takes it: an address for each part."""
+    """A slice of an operand in the order of the matrix engine: an address for each part."""
     first = matrix.first(product.batch(x.batch), x.first, k0)
     grid, lanes = (Grid(x.count, 1, x.room), inner) if matrix.along_k else (Grid(inner, 1, inner), x.room)
     return as_operand(

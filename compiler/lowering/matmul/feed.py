@@ -1,8 +1,8 @@
-"""Loads of an operand's chunks from DDR into the scratchpad, in the form that the matrix engine takes.
+"""Loads chunks of an operand from DDR into the scratchpad, in the order of the matrix engine.
 
 A chunk is a matrix in planes of 64 lanes. If a team of tiles needs it, each tile loads and converts a piece
-into a staging buffer and sends it to all. A piece is some whole planes, some rows of one, or some rows of
-all. Pieces of several planes are loaded in long runs (``codegen.slices.long_runs``).
+into a staging buffer and sends it to all. A piece is some whole planes, some rows of one plane, or some rows
+of all planes. Pieces of several planes are loaded in long runs (``codegen.slices.long_runs``).
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from tx8isa.numbers.layouts import LINE_BYTES
 from .product import ConstantPlanes, Matrix, PlaneBox, Product
 
 _CONVERTED = 1 << 14
-"""Elements that a tile loads for itself and converts at a time."""
+"""Elements that a tile loads and converts at a time for itself."""
 
 
 @dataclass(frozen=True)
 class ChunkShape:
-    """A chunk of at most ``rows`` rows and exactly ``lanes`` lanes, whole planes; ``fixed``: always all rows.
+    """A chunk of at most ``rows`` rows and exactly ``lanes`` lanes, in whole planes; ``fixed``: it always has
+    all rows.
 
-    ``slots``: chunks that the scratchpad keeps. ``team``: tiles that share them. ``raw``: bytes of an element
-    in DDR, 0 if it is in the engine's format there; ``compute``: the format of the product. ``packed``: the
-    chunk lies in planes in DDR. ``terms``: rows are terms of the product, so that pieces of all planes may be
-    multiplied one after the other.
+    ``slots``: chunks that the scratchpad keeps. ``team``: number of tiles that share the loads. ``raw``:
+    bytes of an element in DDR, 0 if it has the engine's format there; ``compute``: the format of the product.
+    ``packed``: the chunk lies in planes in DDR. ``terms``: rows are terms of the product, so pieces of all
+    planes may be multiplied one after another.
     """
 
     rows: int
@@ -59,7 +60,8 @@ class ChunkShape:
 
     @cached_property
     def row_pieces(self) -> int:
-        """Pieces of all planes into which the team cuts the rows; 1 if pieces are of some planes."""
+        """Number of pieces of all planes into which the team divides the rows; 1 if pieces are whole
+        planes."""
         if not self.terms or self.team == 1 or self.packed or self.planes == 1:
             return 1
         blocks = self.rows // BLOCK
@@ -135,7 +137,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Source:
-    """An operand in DDR: a matrix, or planes in which it was laid out when compiling."""
+    """An operand in DDR: a matrix, or planes that were arranged when compiling."""
 
     matrix: Matrix
     planes: ConstantPlanes | None = None
@@ -175,7 +177,7 @@ class Feed:
         return [base + number * self.shape.slot_bytes for base in self._slots]
 
     def bring(self, chunk: Chunk, slot: Value) -> None:
-        """Load a chunk into a slot, for this tile alone."""
+        """Load a chunk into a slot, for this tile only."""
         if self.converted:
             with self.kernel.loop(self.shape.pieces) as piece:
                 offset = self._elements(chunk) * (piece * self.shape.each)
@@ -184,7 +186,7 @@ class Feed:
             self._load(chunk, 0, self.slot(slot))
 
     def stage(self, chunk: Chunk, turn: Value) -> None:
-        """Load this tile's piece of a chunk into a staging buffer, the one of ``turn`` 0 or 1."""
+        """Load this tile's piece of a chunk into the staging buffer of ``turn``, 0 or 1."""
         with own_parts(self.kernel, self.team, self.shape.pieces) as piece:
             self._load(chunk, piece, self._stage(turn))
 

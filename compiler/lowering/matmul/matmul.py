@@ -1,8 +1,8 @@
 """MatMul and Gemm on the matrix engine.
 
 Large products follow a plan in which tiles share their loads (``plan``, ``sweep``). Other products, and
-columns that a plan leaves, go block by block (``blocks``). With few rows and columns the terms can be
-divided over tiles (``split``); a small right operand can be in all of them (``shared_right``).
+columns outside of a plan, are computed block by block (``blocks``). If there are few rows and columns, tiles
+can divide the terms (``split``). A small right operand can be in all tiles (``shared_right``).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .split import rule as split_rule
 from .sweep import sweep
 
 _FEWEST_PLANNED_ROWS = 32
-"""Least rows for which a product is planned: with fewer, no two tiles need the same weights."""
+"""Least rows for which a product is planned; with fewer rows, no two tiles need the same weights."""
 _WIDE_PASSES = 12
 """Instructions of a formula of several steps, roughly."""
 
@@ -46,12 +46,13 @@ _BLOCKS = Cut(choices=(("way", "blocks"),))
 
 
 def matmul_cuts(target: Target, work: Work) -> Iterator[Cut]:
-    """The cheapest plan for each choice of what stays and is shared; blocks; terms divided over tiles.
+    """Yield the cheapest plan for each choice of what stays and what is shared; then blocks, and divided
+    terms.
 
     With few rows also the cheapest plans whose chunks have all terms: fewer steps lose less of the DDR's
     time between them.
 
-    Before them, whole rows for each tile if all can keep the right operand.
+    Before them come whole rows for each tile, if every tile can hold the right operand.
     """
     if work.output.fmt.is_float:
         yield from product_cuts(target, work, product_of(work))
@@ -119,7 +120,8 @@ def gemm(kernel: Kernel, work: Work) -> None:
 
 
 def multiply(kernel: Kernel, work: Work, product: Product) -> None:
-    """Multiply as the search chose, or by the cheapest plan that fits; the rest goes block by block."""
+    """Multiply as the search decided, or by the cheapest plan that fits; remaining columns are computed block
+    by block."""
     if isinstance(product.k, Size):
         multiply_blocks(kernel, _with_terms_in_rows(kernel, product))
         return
@@ -142,7 +144,7 @@ def multiply(kernel: Kernel, work: Work, product: Product) -> None:
 def _with_terms_in_rows(kernel: Kernel, product: Product) -> Product:
     """The product with the terms of both operands in rows, for a dynamic number of rows.
 
-    In lanes, each number of rows would end in another plane.
+    In lanes, each number of rows would need another last plane.
     """
     left, right = _by_terms(kernel, product.left), _by_terms(kernel, product.right)
     if (left.tensor, right.tensor) != (product.left.tensor, product.right.tensor):
@@ -151,7 +153,7 @@ def _with_terms_in_rows(kernel: Kernel, product: Product) -> Product:
 
 
 def _by_terms(kernel: Kernel, matrix: Matrix) -> Matrix:
-    """An operand, transposed in DDR if the terms of a row or column lie together."""
+    """Return an operand, transposed in DDR if the terms of a row or column are contiguous."""
     source = matrix.tensor
     if not matrix.along_k or always(matrix.x == 1):
         return replace(matrix, along_k=False)
@@ -216,7 +218,7 @@ def product_of(work: Work) -> Product:
 
 
 def _times_vector(work: Work, a: DdrTensor, b: DdrTensor, compute: Format) -> Product:
-    """A matrix times a column, computed as a row times the transposed matrix, whose result is one row."""
+    """A matrix times a column, computed as a row times the transposed matrix. So the result is one row."""
     a = a.viewed(1, *a.shape) if len(a.shape) == 1 else a
     batches = a.shape[:-2] or (1,)
     row = Matrix(b, 1, b.size, True, (0,) * len(batches))

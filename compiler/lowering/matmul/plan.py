@@ -2,7 +2,7 @@
 
 The tiles are a grid of batches, rows and columns. Every tile goes through its blocks of the result, and for
 each through the inner dimension, a chunk of both operands at a time. An operand may *stay*: all its chunks
-are kept while the blocks along the other axis pass by. Candidates are ranked by a rough cost; the search
+are kept during the loop over blocks along the other axis. Candidates are ranked by a rough cost; the search
 asks the timing model about the best of them.
 """
 
@@ -26,7 +26,7 @@ from .product import Product
 from .row_blocks import EvenRows, row_blocks
 
 _SPARE = 12 << 10
-"""Scratchpad bytes for vectors and other data of an epilogue, besides blocks."""
+"""Scratchpad bytes for vectors and other data of an epilogue, in addition to blocks."""
 _SUMS = 8
 """Bytes of the FP32 sums of two blocks, for each element of one."""
 _MOST_ROWS, _MOST_COLUMNS = 2048, 1024
@@ -36,9 +36,9 @@ _MOST_ROWS, _MOST_COLUMNS = 2048, 1024
 class MatmulProblem:
     """The numbers on which plans depend. ``raw``: bytes of an element in DDR if loads convert it, else 0.
 
-    ``k`` is the inner dimension in whole planes, ``rest`` what is left of it.
-    ``extra``: bytes of scratchpad for each element of a block that the epilogue needs; ``passes``: how often
-    it goes through a block, roughly. ``packed``: the right operand is laid out for the engine when compiling.
+    ``k`` is the part of the inner dimension in whole planes, ``rest`` is the remainder. ``extra``: scratchpad
+    bytes that the epilogue needs for each element of a block; ``passes``: about how many times it processes a
+    block. ``packed``: the right operand is laid out for the engine when compiling.
     """
 
     m: int
@@ -137,7 +137,7 @@ class MatmulPlan:
         return problem.n // BLOCK // (self.n // BLOCK * self.grid[2])
 
     def columns(self, problem: MatmulProblem) -> int:
-        """Columns that the plan distributes; the tail has less than a block for each tile."""
+        """Columns that the plan distributes; the tail is less than a block for each tile."""
         return self.column_turns(problem) * self.n * self.grid[2]
 
     def tail(self, problem: MatmulProblem) -> int:
@@ -171,7 +171,7 @@ class MatmulPlan:
         )
 
     def store_pieces(self, problem: MatmulProblem) -> int:
-        """Number of pieces in which a block is stored, so that no meeting waits for long."""
+        """Number of pieces in which a block is stored, so that no meeting waits long for a store."""
         chunks = self.chunks(problem)
         equal = self.rows is None and problem.m % self.m == 0 and self.m % chunks == 0
         return chunks if equal and self.has_teams else 1
@@ -187,7 +187,7 @@ class MatmulPlan:
         return operands + _SUMS * sums + rounded + problem.extra * sums + _SPARE
 
     def _rest_bytes(self, problem: MatmulProblem) -> int:
-        """Bytes of a slice of the rest: as in DDR, with repacked lanes, and in the engine's format."""
+        """Bytes of a slice of the rest: as in DDR, with rearranged lanes, and in the engine's format."""
         each = part_count(problem.compute) * engine_format(problem.compute).bits // 8
         raw = max(problem.left_raw, problem.right_raw, each)
         return (self.m + self.n) * BLOCK * (2 * raw + each) if problem.rest else 0
@@ -213,7 +213,8 @@ class MatmulPlan:
 
 
 def plan_of(problem: MatmulProblem, cut: Cut, tiles: int) -> MatmulPlan:
-    """The plan that a cut names; ValueError if it is no plan, or gives tiles unequal numbers of steps."""
+    """The plan that a cut names; ValueError if there is no such plan, or if tiles get unequal numbers of
+    steps."""
     grid = (cut.parts("batch"), cut.parts("m"), cut.parts("n"))
     sizes = (cut.size("m"), cut.size("n"), cut.size("k"))
     stay, share = cut.choice("stay", "none"), cut.choice("share", "none")
@@ -254,7 +255,8 @@ def candidates(problem: MatmulProblem, tiles: int, room: int) -> Iterator[Matmul
 
 
 def _grids(problem: MatmulProblem, tiles: int) -> Iterator[tuple[int, int, int]]:
-    """Grids of all tiles, or of fewer that may divide the work evenly; of any number for a small product."""
+    """Grids of all tiles, or of fewer tiles if that may divide the work evenly; of any number for a small
+    product."""
     parts = {tiles, tiles - 1, tiles * 3 // 4, tiles // 2} - {0}
     if problem.batches * ceil_div(problem.m, BLOCK) * (problem.n // BLOCK) < 4 * tiles:
         parts = set(range(1, tiles + 1))
@@ -269,7 +271,7 @@ def _divisors(number: int) -> list[int]:
 
 
 def _row_sizes(problem: MatmulProblem, parts: int) -> list[int]:
-    """Sizes of blocks that give every tile equally many."""
+    """Sizes of blocks with which every tile has equally many."""
     sizes = []
     for turns in (1, 2, 3, 4, 6, 8, 12, 16, 32, 64):
         size = ceil_div(problem.m, parts * turns)
@@ -295,7 +297,7 @@ def _inner_sizes(problem: MatmulProblem) -> list[int]:
 
 
 def _ways_to_share(grid: tuple[int, int, int]) -> list[str]:
-    """The ways to share: not at all, or everything that two tiles need."""
+    """The choices of sharing: nothing, or everything that two tiles need."""
     names = {(False, False): [], (False, True): ["rows"], (True, False): ["columns"], (True, True): ["both"]}
     return ["none", *names[grid[1] > 1, grid[2] > 1]]
 

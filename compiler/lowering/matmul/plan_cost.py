@@ -1,4 +1,4 @@
-"""Rough prices of plans of a product, by which the search gets the best ones first."""
+"""Estimates the cost of a product's plans, so that the search sees the best ones first."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .blocks import MOST_COLUMNS, MOST_ROWS
 from .plan import MatmulPlan, MatmulProblem, candidates
 
 _UNHIDDEN = 0.35
-"""The share of the other parts of a step that the slowest one does not hide."""
+"""The share of the other parts of a step that is not hidden by the slowest one."""
 _TILES_OF_REST = 8
-"""Tiles that take part where a plan leaves columns to be computed block by block."""
+"""Number of tiles assumed to take part in columns that a plan leaves to be computed block by block."""
 
 
 @lru_cache(256)
@@ -46,14 +46,16 @@ def cost(problem: MatmulProblem, plan: MatmulPlan, rates: Rates) -> float:
 
 
 def meets_in_vain(problem: MatmulProblem, plan: MatmulPlan, rates: Rates) -> bool:
-    """True if sharing saves less time in a step than the meeting takes, as with one row and many weights."""
+    """True if sharing saves less time in a step than the meeting takes, for example with one row and many
+    weights."""
     teams = (plan.left_team, plan.left(problem)), (plan.right_team, plan.right(problem))
     saved = sum(shape.slot_bytes * (team - 1) / team for team, shape in teams)
     return plan.has_teams and saved * math.prod(plan.grid) / rates.ddr < rates.meeting
 
 
 def _tail_cost(problem: MatmulProblem, plan: MatmulPlan, rates: Rates) -> float:
-    """Cycles for the tail, which tiles compute beside the last columns: each row of it is a run of DDR."""
+    """Cycles for the tail, which tiles compute in addition to the last columns; each of its rows is a run of
+    DDR."""
     if not plan.tail(problem):
         return 0.0
     turns, loaded = plan.row_turns(problem), 0 if problem.packed else problem.inner
@@ -62,7 +64,7 @@ def _tail_cost(problem: MatmulProblem, plan: MatmulPlan, rates: Rates) -> float:
 
 
 def _left_cost(problem: MatmulProblem, columns: int, rates: Rates) -> float:
-    """Cycles for columns that a plan leaves, block by block: both operands are read again and again."""
+    """Cycles for columns outside of a plan, block by block: both operands are read repeatedly."""
     if not columns:
         return 0.0
     engine = problem.batches * rates.products(problem.compute, problem.m, problem.k, columns, wide=True)
@@ -79,7 +81,7 @@ def _engine(problem: MatmulProblem, plan: MatmulPlan, rates: Rates) -> float:
 
 
 def _step(problem: MatmulProblem, plan: MatmulPlan, rates: Rates, fresh: bool) -> float:
-    """Cycles of one step; ``fresh``: one that loads a chunk of the operand that stays."""
+    """Cycles of one step; ``fresh``: it loads a chunk of the operand that stays."""
     tiles, engine = math.prod(plan.grid), _engine(problem, plan, rates)
     chunks, planes = plan.chunks(problem), plan.n // BLOCK
     stored = plan.m * plan.n * problem.out_bytes / chunks

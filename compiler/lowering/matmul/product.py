@@ -26,7 +26,7 @@ from tx8isa.numbers.packing import pack
 class Matrix:
     """One operand: a matrix for each batch, of ``x`` rows or columns (m or n) and the inner dimension ``k``.
 
-    ``along_k``: the elements of one x lie together in DDR, otherwise those of one k. ``batch_steps``:
+    ``along_k``: the elements of one x are contiguous in DDR, otherwise those of one k. ``batch_steps``:
     elements from one batch to the next, per axis of the product's batches.
     """
 
@@ -69,8 +69,8 @@ class ProductEpilogue:
 class Product:
     """out[b] = left[b] x right[b], row-major in DDR: [m, k] x [k, n] for each batch.
 
-    Computed in ``compute``; an operand in FP32 beside a shorter format is rounded when it is loaded, and the
-    result may be stored in FP32 as well.
+    Computed in ``compute``. Operands in FP32 are rounded when they are loaded if ``compute`` is shorter, and
+    the result may be stored in FP32 too.
     """
 
     left: Matrix
@@ -121,10 +121,10 @@ class Product:
 
 @dataclass(frozen=True)
 class ConstantPlanes:
-    """A constant right operand [k, n] in DDR as the matrix engine takes it: planes of 64 columns.
+    """A constant right operand [k, n] in DDR in the order of the matrix engine: planes of 64 columns.
 
-    Every product with the same operand can read this order, however it is divided, so a program has one
-    copy of it. ``tensors``: one for each part of FP32, else one.
+    Every product with the same operand can read this order, however it is divided. So a program has one copy
+    of it. ``tensors``: one for each part of FP32, else a single one.
     """
 
     tensors: tuple[DdrTensor, ...]
@@ -157,7 +157,8 @@ class PlaneBox:
 
 
 def in_planes(product: Product, columns: Stretch) -> bool:
-    """True if blocks of columns of a constant right operand are whole planes of 64, or the last ones."""
+    """True if each block of columns of a constant right operand is whole planes of 64, or ends with the last
+    one."""
     at_end = columns.count == 1 and columns.start + columns.size == product.n
     return product.packed and columns.start % BLOCK == 0 and (columns.size % BLOCK == 0 or at_end)
 

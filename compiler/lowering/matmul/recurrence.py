@@ -1,4 +1,5 @@
-"""A recurrent layer as one phase: weights and state stay in the scratchpad, the steps are a loop.
+"""Computes a recurrent layer in one phase: weights and state stay in the scratchpad, and the steps are a
+loop.
 
 The products that do not depend on the state were computed before, for all steps at once. Tiles divide the
 rows of the batch, which are independent. The gates of a row are adjacent planes, so that one instruction
@@ -47,7 +48,7 @@ _RESERVED_BYTES = 4096
 
 @lowering("Recurrence", engines=(Engine.MATRIX, Engine.VECTOR))
 def recurrence(kernel: Kernel, work: Work) -> None:
-    """The layer, for blocks of rows of the batch; a block is one operand of the matrix engine."""
+    """Computes the layer for blocks of rows of the batch; a block is one operand of the matrix engine."""
     batch, columns = work.input(0).shape[1:]
     hidden = work.input(1).shape[0]
     loaders = _weight_loaders(kernel, work)
@@ -83,7 +84,7 @@ def _weight_loaders(kernel: Kernel, work: Work) -> list[_Loader]:
 
 
 def _block_rows(kernel: Kernel, work: Work, batch: int, hidden: int, columns: int) -> int:
-    """Rows of a block: equally many for all tiles, or as many as fit beside the weights."""
+    """Rows of a block: equally many for all tiles, or as many as fit with the weights."""
     fmt, parts = work.output.fmt, part_count(work.output.fmt)
     left = kernel.budget - parts * hidden * columns * engine_format(fmt).bits // 8 - _RESERVED_BYTES
     rows = min(ceil_div(batch, kernel.target.tiles), _MOST_BLOCK_ROWS)
@@ -123,7 +124,7 @@ class _LayerCode:
         return Vector(self.kernel, Format.FP32, self.words)
 
     def run(self) -> None:
-        """All steps in their order; an LSTM stores its cells after the last state."""
+        """Write all steps in their order; an LSTM stores its cells after the last state."""
         kernel = self.kernel
         state = self._initial(2, "state")
         memory = state
@@ -214,7 +215,7 @@ def _cell(kind: str) -> Callable[[_Cell], _Cell]:
 
 @_cell("RNN")
 def _rnn(layer: _LayerCode, gates: Aligned, state: Aligned, memory: Aligned, shift: Value | None) -> Value:
-    """One gate, whose tanh is the new state."""
+    """Code of a simple RNN: one gate, whose tanh is the new state."""
     layer.product(state, gates.base, range(1), True)
     layer.vector.unary("tanh", gates.base, gates.base)
     return gates.base
@@ -222,7 +223,7 @@ def _rnn(layer: _LayerCode, gates: Aligned, state: Aligned, memory: Aligned, shi
 
 @_cell("LSTM")
 def _lstm(layer: _LayerCode, gates: Aligned, state: Aligned, memory: Aligned, shift: Value | None) -> Value:
-    """Gates i, o, f, c; ``memory`` has the cells."""
+    """Code of an LSTM: gates i, o, f, c; ``memory`` has the cells."""
     vector = layer.vector
     layer.product(state, gates.base, range(4), True)
     i, o, f, c = (layer.gate_address(gates, number) for number in range(4))
@@ -238,7 +239,8 @@ def _lstm(layer: _LayerCode, gates: Aligned, state: Aligned, memory: Aligned, sh
 
 @_cell("GRU")
 def _gru(layer: _LayerCode, gates: Aligned, state: Aligned, memory: Aligned, shift: Value | None) -> Value:
-    """Gates z, r, h; ``memory`` has the state in FP32, ``shift`` is added to the product with the state."""
+    """Code of a GRU: gates z, r, h. ``memory`` has the state in FP32; ``shift`` is added to the product with
+    the state."""
     kernel, vector = layer.kernel, layer.vector
     layer.product(state, gates.base, range(2), True)
     z, r, h = (layer.gate_address(gates, number) for number in range(3))

@@ -16,12 +16,13 @@ from .product import Product
 
 @dataclass(frozen=True)
 class ResultBlock(AlignedResult):
-    """A block of the result; its place is a row of all batches together, and a column."""
+    """A block of the result. Its place is a row, counted over all batches, and a column."""
 
     columns: int
 
     def load_like(self, tensor: DdrTensor) -> Value:
-        """Load this block's elements of another tensor of the result's shape as FP32; gives their address."""
+        """Load this block's elements of another tensor with the result's shape as FP32; returns their
+        address."""
         return super().load_like(tensor.viewed(1, tensor.size // self.columns, self.columns))
 
 
@@ -55,7 +56,7 @@ def finish(product: Product, block: ResultBlock, rounded: Aligned | None = None)
 def sums_format(product: Product, single: bool) -> Format:
     """Format in which the engine writes a block.
 
-    FP32, unless it is the rounded result already: nothing follows and k is in one piece (``single``).
+    FP32, unless the engine rounds the result already: no step follows and k is in one piece (``single``).
     """
     if (
         single

@@ -1,4 +1,4 @@
-"""Gives every tile equally many blocks of a product's rows, where the number of rows is dynamic."""
+"""Divides the rows of a product evenly among the tiles if their number is dynamic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tx8isa.numbers.division import ceil_div
 class EvenRows:
     """Blocks of rows whose sizes differ by one at most.
 
-    ``turns``: blocks of each tile; ``each``: rows of a block, one more in the first ``longer`` blocks.
+    ``turns``: blocks of each tile; ``each``: rows of a block; the first ``longer`` blocks have one row more.
     """
 
     turns: int
@@ -34,8 +34,8 @@ class EvenRows:
 def row_blocks(rows: int, parts: int, size: int, alone: bool) -> EvenRows | None:
     """Blocks of at most ``size`` rows for ``parts`` tiles; None for a known number of rows.
 
-    None, too, where there are fewer rows than blocks. Tiles that work ``alone`` may have no rows if they have
-    one block at most.
+    None, too, if there are fewer rows than blocks. Tiles that work ``alone`` (without a team) may have no
+    rows if they have at most one block.
     """
     if not isinstance(rows, Size):
         return None
@@ -46,7 +46,8 @@ def row_blocks(rows: int, parts: int, size: int, alone: bool) -> EvenRows | None
 
 
 def first_row(rows: EvenRows | None, size: int, block: Value) -> Value:
-    """The row at which a block begins; without ``rows`` blocks have ``size`` rows, the last one the rest."""
+    """The row at which a block begins. Without ``rows``, blocks have ``size`` rows and the last one the
+    remaining rows."""
     return block * size if rows is None else rows.first(block)
 
 

@@ -1,8 +1,9 @@
-"""Products whose right operand fits a scratchpad whole: tiles take rows, and any sizes will do.
+"""Products whose right operand fits the scratchpad as a whole: tiles divide the rows, and any sizes are
+possible.
 
 Rows of the left operand and of the result are whole, so that neither has short runs. The right operand is
-one run of DDR. Usually all tiles load it together: each loads a part, sends it to all, and moves the whole
-to planes. A constant is in planes in DDR already; there some tiles load all of it, each for itself.
+one run of DDR. Normally all tiles load it together: each loads a part, sends it to all others, and moves the
+whole to planes. A constant is in planes in DDR already. Some tiles then load all of it, each for itself.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ _TURNS = (1, 2, 3, 4, 6, 8)
 """Numbers of blocks of rows of a tile that are proposed, as far as they fit."""
 _PROPOSED, _PROPOSED_CONSTANT = 2, 4
 _SPARE = 12 << 10
-"""Scratchpad bytes for vectors and other data of an epilogue, besides blocks."""
+"""Scratchpad bytes for vectors and other data of an epilogue, in addition to blocks."""
 
 
 @dataclass(frozen=True)
 class RowBlocks:
-    """Blocks of at most ``size`` rows; tiles take them in turns."""
+    """Blocks of at most ``size`` rows, which are distributed round robin."""
 
     size: int
     alone: int = 0
@@ -109,7 +110,8 @@ _COMMANDS = 8
 def _cost(product: Product, used: int, turns: int, together: bool, rates: Rates) -> float:
     """Cycles of ``used`` tiles that take rows in ``turns``, roughly.
 
-    The first product waits for the right operand; then the slowest of DDR, stores, engine and core counts.
+    The first product waits for the right operand. After that the slowest of DDR, stores, engine and core
+    decides.
     """
     rows, parts = ceil_div(product.m, used * turns), part_count(product.compute)
     held = parts * aligned_bytes(product.k, product.n, engine_format(product.compute))
@@ -127,7 +129,7 @@ def _cost(product: Product, used: int, turns: int, together: bool, rates: Rates)
 
 
 def row_blocks_of(product: Product, cut: Cut, tiles: int) -> RowBlocks:
-    """The blocks that a cut names; ValueError when the product cannot be divided like this.
+    """The blocks that a cut names; ValueError if the product cannot be divided like this.
 
     A constant with a dynamic number of rows is refused, because one size of blocks suits few numbers.
     """
@@ -156,7 +158,7 @@ def _possible(product: Product) -> bool:
 def _bytes(product: Product, size: int, team: int, extra: int) -> int:
     """Scratchpad bytes: the right operand as in DDR and in planes, two blocks of rows of each kind.
 
-    ``team``: tiles that load the right operand together, or 0.
+    ``team``: number of tiles that load the right operand together, or 0.
     """
     engine, parts = engine_format(product.compute), part_count(product.compute)
     left, right = product.left.tensor, product.right.tensor
@@ -175,7 +177,7 @@ def _bytes(product: Product, size: int, team: int, extra: int) -> int:
 
 
 def multiply_rows(kernel: Kernel, product: Product, blocks: RowBlocks) -> None:
-    """The code for all rows. The first block of rows is loaded while the right operand is on its way."""
+    """The code for all rows. The first block of rows is loaded while the right operand arrives."""
     if blocks.alone:
         _multiply_alone(kernel, product, blocks)
         return
@@ -197,10 +199,10 @@ def multiply_rows(kernel: Kernel, product: Product, blocks: RowBlocks) -> None:
 
 
 def _multiply_alone(kernel: Kernel, product: Product, blocks: RowBlocks) -> None:
-    """The code of tiles that load the right operand themselves, after their first block of rows.
+    """Write the code of tiles that load the right operand themselves, after their first block of rows.
 
-    Each turn brings the rows of the next one before it stores its own, so that the TDMA does not keep the
-    matrix engine waiting.
+    Each turn loads the rows of the next one before it stores its own, so that the matrix engine does not wait
+    for the TDMA.
     """
     loaded, size, count = _loaded(kernel, product), blocks.size, blocks.count(product)
     right = [target for _, target in loaded]
@@ -257,7 +259,7 @@ def _load_early(kernel: Kernel, product: Product, blocks: RowBlocks) -> Aligned:
 
 
 def _in_planes(kernel: Kernel, product: Product, compact: Value) -> list[Value]:
-    """The right operand as the matrix engine takes it: an address for each part."""
+    """The right operand in the order of the matrix engine: an address for each part."""
     right = product.right
     rows, lanes = (right.x, right.k) if right.along_k else (right.k, right.x)
     planes = slice_buffer(kernel, "b", right.tensor.fmt, Grid(rows, 1, rows), lanes)
@@ -268,7 +270,7 @@ def _in_planes(kernel: Kernel, product: Product, compact: Value) -> list[Value]:
 def _block(
     kernel: Kernel, product: Product, grid: Grid, begin: Value, early: Aligned | None, right: list[Value]
 ) -> None:
-    """The rows from ``begin`` on; ``early`` is the left operand if it is loaded already."""
+    """Multiply the rows from ``begin`` on; ``early`` is the left operand if it is loaded already."""
     if early is None:
         rows = OperandRange(0, begin, grid.height, grid.room)
         left = load_operand(kernel, "a", product, product.left, rows, 0, product.k)

@@ -1,8 +1,8 @@
 """Products of few rows and columns and many terms: the terms are divided over tiles.
 
-Tiles are a grid of batches, rows, columns and terms. Each computes one block of the result over its terms;
-the tiles of a block add up their sums (``codegen.collective``), each a part of the block, and finish and
-store that part.
+Tiles are a grid of batches, rows, columns and terms. Each tile computes one block of the result over its
+terms. The tiles of a block add their sums (``codegen.collective``), each for a part of the block, and finish
+and store that part.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from .product import Matrix, Product
 from .result import ResultBlock, finish
 
 _FEWEST_TERMS = 512
-"""Least terms that tiles share: with fewer, the exchange takes longer than the products."""
+"""Least terms that tiles share; with fewer terms, the exchange takes longer than the products."""
 _MANY_TERMS, _FEW_BLOCKS = 2048, 4
-"""The rule shares terms if there are at least this many, and this many tiles for each block."""
+"""Without a search, terms are shared if there are at least this many, and this many tiles for each block."""
 _PROPOSED, _CHUNKS = 3, 2
 """Number of proposed splits, and how many of them may have the same grid."""
 
@@ -83,7 +83,7 @@ class Split:
 
 
 def _parts(rows: int, columns: int, members: int) -> Parts | None:
-    """Equal parts of a block, one for each owner; None if a part is too large to be added up."""
+    """Equal parts of a block, one for each owner; None if a part is too large for the exchange."""
     planes, tail = full_blocks(columns, BLOCK), tail_width(columns, BLOCK)
     many, lanes = max(planes, 1), tail or BLOCK
     if planes and tail:
@@ -97,7 +97,7 @@ def _parts(rows: int, columns: int, members: int) -> Parts | None:
 
 
 def split_of(product: Product, cut: Cut, tiles: int) -> Split:
-    """The split that a cut names; ValueError when it is none of this product."""
+    """The split that a cut names; ValueError if this product has no such split."""
     grid = (cut.parts("batch"), cut.parts("m"), cut.parts("n"), cut.parts("k"))
     split = Split(grid, cut.size("k"), cut.choice("exchange", ""))
     if (
@@ -136,7 +136,7 @@ def _ways(product: Product, split: Split, rates: Rates) -> tuple[str, ...]:
 
 
 def rule(product: Product, target: Target, room: int) -> Split | None:
-    """The split to use without a search: only where most tiles would otherwise do nothing."""
+    """The split without a search; None unless most tiles would otherwise be idle."""
     if product.k < _MANY_TERMS or _FEW_BLOCKS * _blocks(product) > target.tiles:
         return None
     found = splits(product, target, room)
@@ -149,7 +149,7 @@ def _blocks(product: Product) -> int:
 
 
 def _grids(product: Product, tiles: int) -> Iterator[tuple[int, int, int, int]]:
-    """Grids in which every tile has one block, all equal, and the terms are divided."""
+    """Grids in which the terms are divided and every tile has one block, all of equal size."""
     for rows, columns in itertools.product(_divisors(product.m), _divisors(product.n)):
         aligned = (rows == 1 or product.left.along_k or product.m // rows % BLOCK == 0) and (
             columns == 1 or product.n // columns % BLOCK == 0
@@ -184,7 +184,7 @@ _COMMANDS = 4
 
 
 def _cost(product: Product, split: Split, rates: Rates) -> float:
-    """Cycles of a split, roughly: its slowest stage, the other stages of one turn, the exchange."""
+    """Estimated cycles of a split: its slowest stage, the other stages of one turn, and the exchange."""
     rows, columns = split.block(product)
     tiles, turns = math.prod(split.grid), ceil_div(ceil_div(product.k, split.k), split.grid[3])
     terms = turns * split.k

@@ -1,7 +1,7 @@
 """Large products by plan: a pipeline over the chunks of all blocks of a tile.
 
-Step s multiplies chunk s. Meanwhile the next chunk is loaded, from DDR or by the tiles that share it, and
-the block before this one is stored. Chunks use two slots in turns, or one each if they stay. Tiles that
+Step s multiplies chunk s. Meanwhile the next chunk is loaded, from DDR or by the tiles that share it, and the
+block before it is stored. Chunks alternate between two slots, or have one slot each if they stay. Tiles that
 share anything meet once for each step (``codegen.share``); all have equally many steps.
 """
 
@@ -32,7 +32,7 @@ from .tail import TailColumns
 
 
 def sweep(kernel: Kernel, product: Product, problem: MatmulProblem, plan: MatmulPlan) -> int:
-    """The code of a plan; the number of columns that it computes."""
+    """Write the code of a plan; returns the number of columns that it computes."""
     columns = plan.columns(problem)
     right = Source(product.right, constant_planes(kernel, product) if product.packed else None)
     with tile_grid(kernel, plan.grid) as grid, _if_rows(kernel, problem, plan, grid):
@@ -43,7 +43,7 @@ def sweep(kernel: Kernel, product: Product, problem: MatmulProblem, plan: Matmul
 def _if_rows(
     kernel: Kernel, problem: MatmulProblem, plan: MatmulPlan, grid: TileGrid
 ) -> AbstractContextManager[None]:
-    """Code for the tiles that have rows: all, unless the sizes of a run can leave too few for them."""
+    """Code for the tiles that have rows: all tiles, unless some sizes of a run leave tiles without rows."""
     if plan.rows is None or plan.has_teams:
         return nullcontext()
     return kernel.if_below(grid.position[1], problem.m)
@@ -102,7 +102,7 @@ class _Sweep:
         self.turns = problem.batches // plan.grid[0] * plan.row_turns(problem) * plan.column_turns(problem)
         self.steps = self.turns * self.chunks
         self.parts = plan.right(problem).row_pieces
-        """Pieces of a chunk that are multiplied one after the other."""
+        """Pieces of a chunk that are multiplied one after another."""
         single = self.chunks == 1 and self.parts == 1 and not problem.rest
         self.format = sums_format(product, single)
         columns = Stretch(0, plan.n, plan.columns(problem) // plan.n)
@@ -143,7 +143,7 @@ class _Sweep:
         self._finish_tail(self.turns - 1)
 
     def _step(self, step: Value) -> None:
-        """Multiply a chunk; bring the next one, load pieces of the one after; end the block before."""
+        """Multiply a chunk, bring the next one, load pieces of the one after, and finish the block before."""
         self._multiply(step)
         if ever(self.steps > 1):
             self._send(step + 1)
@@ -156,7 +156,7 @@ class _Sweep:
             meet(self.kernel, self.everyone)
 
     def _begin(self) -> None:
-        """The first chunk in its slot, pieces of the second on their way.
+        """Bring the first chunk to its slot, and begin to load pieces of the second.
 
         Nothing is sent before all tiles are done with the scratchpad's data of the phase before.
         """
@@ -190,7 +190,7 @@ class _Sweep:
         return first_row(self.plan.rows, self.plan.m, place.row)
 
     def _each(self, step: Value, shared: bool) -> Iterator[tuple[Feed, Chunk, Value]]:
-        """The operands that this step brings, the ``shared`` ones or the others: feed, chunk, slot."""
+        """The operands that this step brings, ``shared`` ones or the others: feed, chunk, slot."""
         for name, feed in (("left", self.left), ("right", self.right)):
             if (feed.team.size > 1) != shared:
                 continue
@@ -207,7 +207,7 @@ class _Sweep:
         return Chunk(place.batch, place.column, place.column * plan.n, plan.n, place.chunk, first)
 
     def _slot(self, name: str, step: Value) -> Value:
-        """The slot of a step: in turns; if a single chunk stays, one for each time it is brought."""
+        """The slot of a step. Slots alternate; if a single chunk stays, it has one slot."""
         if self.plan.stay != name:
             return step % 2
         if self.chunks > 1:
@@ -243,7 +243,7 @@ class _Sweep:
     def _multiply_part(
         self, place: _Place, left: list[Value], right: list[Value], part: int, more: bool
     ) -> None:
-        """The product of a piece of a chunk, usually all of it; added to the sums with ``more``."""
+        """Multiply a piece of a chunk, usually all of it; ``more`` adds the product to the sums."""
         each, inner = self.right.shape.each, self.plan.k // self.parts
         engine, operands = engine_format(self.product.compute), self._operands(place, inner)
         before = place.rows * (part * inner * each)
@@ -327,9 +327,10 @@ class _Sweep:
                     tail.finish(sums, place.batch, self._row(place))
 
     def _end_block_before(self, step: Value) -> None:
-        """Finish the block before in the first step of this one, so that CT works beside the matrix engine.
+        """Finish the block before in the first step of this one, so that CT works in parallel with the matrix
+        engine.
 
-        A piece of it is stored in each step, or all of it in the first.
+        A piece of it is stored in each step, or all of it in the first step.
         """
         turn, chunk = step // self.chunks, step % self.chunks
         none, before = 1 - minimum(turn, 1), maximum(turn, 1) - 1
@@ -343,7 +344,7 @@ class _Sweep:
                 self._store(before, chunk)
 
     def _store(self, turn: Value, piece: Value) -> None:
-        """Some rows of a block; all of it at once if it is one piece."""
+        """Return some rows of a block; all of it if it is one piece."""
         kernel, product, plan = self.kernel, self.product, self.plan
         with kernel.registers.scope():
             place = self._place(turn * self.chunks)

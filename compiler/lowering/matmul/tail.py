@@ -1,6 +1,7 @@
-"""Columns after the last whole plane, in a sweep: tiles of the last columns compute them beside their own.
+"""Computes the columns after the last whole plane during a sweep: the tiles of the last columns compute them
+too.
 
-They multiply the chunks of the left operand that are in the scratchpad anyway; the few columns of the right
+They multiply the chunks of the left operand that are in the scratchpad anyway. The few columns of the right
 operand stay from the beginning.
 """
 

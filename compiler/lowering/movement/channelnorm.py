@@ -1,8 +1,7 @@
 """Changes of the order of axes in DDR, which the layout passes insert, together with a cast.
 
-Channels last and planes of channels have the same neighbours within 64 channels, so slices of positions are
-loaded in one order and stored in the other. To and from the order of the specification, matrices [C,
-positions] are transposed.
+Both orders have the same neighbours within 64 channels. So slices of positions are loaded in one order and
+stored in the other. To and from the order of the specification, matrices [C, positions] are transposed.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from .transposition import shared_length, sliced, write_transposed
 
 @lowering("tx8be.channel_norm", prefetch=True, engines=(Engine.DMA,))
 def channel_norm(kernel: Kernel, work: Work) -> None:
-    """A tensor from one order of axes to another."""
+    """Copy a tensor from one order of axes to another."""
     assert work.orders is not None
     before, after = work.orders
     source, target = (replace(each, fmt=dma_format(each.fmt)) for each in (work.input(0), work.output))

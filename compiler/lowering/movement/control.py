@@ -1,4 +1,4 @@
-"""Frames of control flow: code around graphs that chooses one of them, or executes one again.
+"""Frames of control flow: code around graphs that selects one of them, or repeats one.
 
 Every tile reads the condition after a barrier, so all of them take the same branch.
 """
@@ -65,7 +65,7 @@ def _loop(kernel: Kernel, work: Work) -> None:
 
 
 def step_of_loop(kernel: Kernel) -> DdrTensor:
-    """The memory in which a loop tells its graph the number of the step."""
+    """The memory in which a loop passes the number of the step to its graph."""
     return DdrTensor(kernel.scratch("step", LINE_BYTES).symbol, Format.INT64, ())
 
 

@@ -79,7 +79,8 @@ _FEWEST_ELEMENTS = 256
 
 
 def _transpose_matrices(kernel: Kernel, space: Space) -> bool:
-    """Transpose the matrices of a space (source, target) by products; False and no code if that is slower."""
+    """Transpose the matrices of a space (source, target) by products; False, without code, if that is
+    slower."""
     source, target = space.views
     inner = source.strides.index(1) if 1 in source.strides else -1
     last = len(space.sizes) - 1
@@ -98,7 +99,8 @@ def _transpose_matrices(kernel: Kernel, space: Space) -> bool:
 
 @lowering("Transpose", types=EVERY_TYPE, cuts=_transpose_cuts, engines=(Engine.DMA,))
 def transpose(kernel: Kernel, work: Work) -> None:
-    """Strided reads, products with the identity where the innermost axis changes, or boxes as a cut says."""
+    """Copy by strided reads, by products with the identity if the innermost axis changes, or by boxes if a
+    cut says so."""
     if work.cut is not None and work.cut.choice("way", "") == _BOXES:
         copy_boxes(kernel, _space_of_elements(work), tuple(extent for _, extent in work.cut.sizes))
         return

@@ -1,6 +1,6 @@
 """Concat and Slice: parts of tensors, in every order of axes that tensors have in DDR.
 
-In blocked tensors a part is copied in runs of channels that are in one plane on both sides.
+In blocked tensors a part is copied in runs of channels that share a plane on both sides.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def concat(kernel: Kernel, work: Work) -> None:
 
 
 def _join_channels(kernel: Kernel, work: Work) -> None:
-    """Copy operands in planes; several that share a plane of the result are put together on the chip."""
+    """Copy operands in planes; operands that share a plane of the result are joined on the chip."""
     outer, begin = tuple(map(_Taken, work.output.shape[:-1])), 0
     shared: dict[int, list[PlanePart]] = {}
     alone: list[tuple[_BlockedPart, _BlockedPart]] = []
@@ -71,7 +71,7 @@ def _join_channels(kernel: Kernel, work: Work) -> None:
 
 @lowering("Slice", order=Order.FOLLOW, types=EVERY_TYPE, engines=(Engine.DMA,))
 def slice_(kernel: Kernel, work: Work) -> None:
-    """Reads with the steps as strides; an expansion has made all of them positive."""
+    """Reads with the steps as strides, which are positive: an expansion has reversed negative ones."""
     source, target = work.input(0), work.output
     taken = _taken(work)
     if target.blocked:

@@ -1,8 +1,7 @@
-"""Parts of several tensors that become one plane of channels, put together in the scratchpad.
+"""Joins parts of several tensors to one plane of channels, in the scratchpad.
 
-Stored separately, each part would need a run of DDR for each position, and every run costs time of the DDR
-that all tiles share. So a tile loads the positions of all parts, moves them into one plane, and stores that
-in a single run.
+Stored separately, each part would need a run of DDR for each position. Every run costs time of the shared
+DDR. So a tile loads the positions of all parts, moves them into one plane, and stores that as a single run.
 """
 
 from __future__ import annotations
@@ -24,7 +23,8 @@ from tx8isa.numbers.limits import MOST_MOVES
 
 @dataclass(frozen=True)
 class PlanePart:
-    """``count`` channels of a blocked tensor from ``channel`` on, in one plane; ``lane``: where they go."""
+    """``count`` channels of a blocked tensor from ``channel`` on, all in one plane; ``lane``: their place in
+    the result's plane."""
 
     tensor: DdrTensor
     channel: int
@@ -33,7 +33,7 @@ class PlanePart:
 
 
 def joins(kernel: Kernel, target: DdrTensor, plane: int, parts: Sequence[PlanePart]) -> bool:
-    """True if putting a plane together on the chip takes less time than storing each part separately."""
+    """True if joining a plane on the chip takes less time than storing each part separately."""
     machine_tiles = kernel.target.tiles
     each, positions = target.bytes_each, here(ceil_div(target.shape[0] * _positions(target), machine_tiles))
     apart, loaded, moved = 0.0, 0, 0.0

@@ -63,7 +63,7 @@ def _by_moves(
 
 
 def _turned(kernel: Kernel, lines: Value, part: _Part, each: int) -> Value:
-    """The columns of a part, one after the other: their address."""
+    """Load the columns of a part, one after the other; returns their address."""
     turned = kernel.buffer("turned", part.elements * each)
     kernel.emit(
         "td.gatherscatter",
@@ -85,7 +85,7 @@ def _turned(kernel: Kernel, lines: Value, part: _Part, each: int) -> Value:
 def _parts(
     kernel: Kernel, source: Side, target: Side, outer: tuple[int, ...], rows: int, columns: int
 ) -> Iterator[_Part]:
-    """This tile's parts: some rows with all columns, or some columns with all rows; two of them fit."""
+    """This tile's parts: some rows with all columns, or some columns with all rows; two parts fit."""
     kernel.await_earlier_phases()
     by_rows, matrices = isinstance(rows, Size), math.prod(outer)
     cut, whole = (rows, columns) if by_rows else (columns, rows)
@@ -98,7 +98,8 @@ def _parts(
 
 
 def shared_length(kernel: Kernel, batches: int, extent: int) -> int:
-    """The length of an axis's slices that gives every tile some; at most what an instruction addresses."""
+    """The length of an axis's slices, such that every tile has some; at most as many as an instruction
+    addresses."""
     return min(ceil_div(here(extent), ceil_div(kernel.target.tiles, here(batches))), LARGEST_EXTENT)
 
 
@@ -116,7 +117,7 @@ def sliced(kernel: Kernel, batches: int, extent: int, size: int) -> Iterator[tup
 
 
 def _loaded(kernel: Kernel, side: Side, part: _Part) -> Value:
-    """The lines of a part, one after the other: their address."""
+    """Load the lines of a part, one after the other; returns their address."""
     tensor = side.tensor
     lines = kernel.buffer("lines", part.elements * tensor.bytes_each)
     if side.planes:

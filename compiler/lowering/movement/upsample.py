@@ -1,7 +1,7 @@
 """Repeat and InsertZeros: upsampling of images by whole factors.
 
 A piece of a row is loaded with all its channels. The TDMA repeats each position in the scratchpad, and the
-result is stored once for each repetition of the row; or it moves the positions apart into zeros, and the
+result is stored once for each repetition of the row. Or the TDMA spreads the positions into zeros, and the
 rows between are stored from zeros.
 """
 
@@ -39,7 +39,7 @@ def upsample(kernel: Kernel, work: Work) -> None:
         count = batches * rows * stretch.count
         zeros = _zeros(kernel, work, stretch) if work.op == "InsertZeros" else None
         with kernel.items(count, first) as item:
-            pieces = largest(stretch.count, 1)  # a run may have none, and then no turn
+            pieces = largest(stretch.count, 1)  # a row may have no such columns, and then there is no turn
             line = item // pieces
             column = kernel.let(item % pieces * stretch.size + stretch.start)
             place = (kernel.let(line // rows), kernel.let(line % rows)), column, stretch

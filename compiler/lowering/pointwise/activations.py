@@ -27,9 +27,9 @@ _GELU = (
     7.26661677e-2,
     1.59576988,
 )
-"""The same for other results, which are off by at most 2^-25 x (minimax)."""
+"""The same for other results, whose error is at most 2^-25 x (minimax)."""
 _GELU_SATURATED_16_BITS, _GELU_SATURATED = 40.0, 30.0
-"""The squares beyond which P stays constant, because the polynomial turns around later."""
+"""Square above which P stays constant, because the polynomial deviates there."""
 
 
 @pointwise_operator("LeakyRelu", temporaries=2, wide=True, types=FLOATS)
@@ -84,8 +84,8 @@ def _gelu_by_tanh(vector: SliceVector, x: Value, factor: Value) -> None:
 def _exponential_below_zero(vector: SliceVector, x: Value, inner: float, outer: float) -> Value:
     """x where it is above 0, else outer (exp(x / inner) - 1), in a new buffer; NaN stays.
 
-    Other formats than FP16 have digits of differences near 0 that exp(x) - 1 loses: there it is
-    2 t / (1 - t) with t = tanh(x / 2).
+    In other formats than FP16, exp(x) - 1 loses digits of numbers near 0. There it is computed as 2 t / (1 -
+    t) with t = tanh(x / 2).
     """
     result, other = vector.temporary("result"), vector.temporary("other")
     if vector.kernel.target.compute is Format.FP16:

@@ -25,7 +25,8 @@ def _fold(vector: SliceVector, operands: list[Operand], instruction: str, commut
     if not others:
         return vector.writable(first)
     current = vector.data(first)
-    # With more than two operands the others are still needed when the first instruction writes its result.
+    # With more than two operands, the first instruction writes its result while the other operands are still
+    # needed.
     result = vector.result_of(first, *others[:1]) if len(others) == 1 else vector.result_of(first)
     for operand in others:
         vector.apply(instruction, result, current, operand)

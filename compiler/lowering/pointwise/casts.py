@@ -31,7 +31,7 @@ def _between_integers(call: Call) -> bool:
 
 @lowering("Cast", order=Order.FOLLOW, types=EVERY_TYPE, engines=(Engine.VECTOR,), on_core=_between_integers)
 def cast(kernel: Kernel, work: Work) -> None:
-    """Casts between floats and integers go by way of FP32."""
+    """Casts between floats and integers convert through FP32."""
     source, target = work.input(0), work.output
     before, after = work.spec.tensor(0).dtype, cast_dtype(work.spec)
     if before == after or (source.fmt.is_float and target.fmt.is_float):

@@ -1,7 +1,7 @@
-"""Chains: pointwise operators that are computed together, each slice loaded once and stored once.
+"""Chains: pointwise operators computed together; each slice is loaded once and stored once.
 
 The elements of the result are cut into slabs; every slab goes through all operators of the chain in the
-scratchpad. An operator by itself is a chain of one. The code of a chain is in chain_code.py.
+scratchpad. A single operator is a chain of one. The code of a chain is in chain_code.py.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOADED_INTEGERS = ("int8", "uint8", "int32")
 """Integer types that the vector engine converts to FP32."""
 
 _CONSECUTIVE = 1 << 24
-"""All integers of a smaller magnitude are FP32 numbers; rounding makes none of them of a larger one."""
+"""All integers of a smaller magnitude are FP32 numbers, and rounding keeps smaller ones smaller."""
 
 CASTS = ("Cast", "tx8be.cast")
 """Operations that change the format; to BOOL the result is 1 for every number but 0."""
@@ -76,7 +76,8 @@ def casts_in_chain(call: Call) -> bool:
 
 
 def compared_as_floats(call: Call) -> bool:
-    """True if integers can be compared in FP32: bytes, and others with known numbers that FP32 has."""
+    """True if integers can be compared in FP32: bytes, and comparisons with constants that FP32 represents
+    exactly."""
     dtypes = [tensor.dtype for tensor in call.inputs if tensor is not None]
     if any(dtype not in LOADED_INTEGERS for dtype in dtypes):
         return False
@@ -114,7 +115,7 @@ def bytes_each(chain: Chain) -> int:
 
 
 def input_format(tensor: DdrTensor) -> Format:
-    """The format of an input in the scratchpad; INT8 for a known number, which has none of its own."""
+    """The format of an input in the scratchpad; INT8 for a constant number, which has no format."""
     return Format.INT8 if known_number(tensor) is not None else spm_format(tensor.fmt)
 
 

@@ -1,7 +1,7 @@
 """The code of chains: loads of the inputs, all operators over a slab, the store of the result.
 
 An input of the slab's shape is loaded unchanged. One that repeats with a period of at most 64 elements is the
-unit of a ``vuv`` instruction. For others the load repeats elements, by strides of 0 along the axes that
+unit of a ``vuv`` instruction. For other inputs the load repeats elements, by strides of 0 along the axes that
 broadcast. Inputs that are the same for all slabs are loaded before the loop over slabs.
 """
 
@@ -39,20 +39,21 @@ from .record import POINTWISE, Combine, Operand, SliceVector, known_number
 _TURNS = 4
 """Slabs of a tile that let loads, arithmetic and stores overlap."""
 _ENOUGH = 16384
-"""Least elements of a slab that take longer to compute than its instructions take to issue."""
+"""Least elements of a slab that takes longer to compute than to issue."""
 _LONG_ROW = 8
 """Least repetitions of an element that the TDMA makes in less time than repeated reads of the DMA."""
 
 
 @lowering("Chain", order=Order.FOLLOW, types=FLOATS_AND_BOOL, engines=(Engine.VECTOR,))
 def lower_chain(kernel: Kernel, work: ChainWork) -> None:
-    """The code of a chain."""
+    """Write the code of a chain, whose nodes are ``work.nodes``."""
     inputs = tuple(work.input(at) for at in range(len(work.inputs)))
     compute(kernel, Chain(inputs, work.nodes, work.output))
 
 
 def compute(kernel: Kernel, chain: Chain) -> None:
-    """The code of a chain: one index space, or several if the result is blocked and inputs repeat."""
+    """Write the code of a chain over one index space, or several if the result is blocked and inputs
+    repeat."""
     items = 0
     element_bytes = bytes_each(chain)
     for space in element_spaces(chain.inputs, chain.output):
@@ -65,7 +66,7 @@ def compute(kernel: Kernel, chain: Chain) -> None:
 
 
 def _plan(kernel: Kernel, space: Space, element_bytes: int) -> SlabPlan:
-    """The largest slabs that fit twice; smaller ones if each tile then has several, which overlap."""
+    """The largest slabs that fit twice, or smaller ones if each tile then has several that overlap."""
     tiles = kernel.target.tiles
     largest = max(kernel.budget // element_bytes - 512, kernel.budget // (2 * element_bytes), 1)
     tile_elements = ceil_div(space.elements, tiles)
@@ -87,7 +88,7 @@ class _ChainValue:
     unit: int = 0
     """Number of elements that repeat; 0 if the data have one for each element of the slab."""
     shared: bool = False
-    """True if other slabs use the data too, so that they must not be overwritten."""
+    """True if other slabs use the data too, so this one must not overwrite it."""
 
 
 class _Loads:
@@ -104,7 +105,7 @@ class _Loads:
                 self.shared[at] = self._shared(at, view, space)
 
     def _shared(self, at: int, view: View, space: Space) -> _ChainValue:
-        """The input for a whole slab; a shorter slab uses the beginning."""
+        """The input for a whole slab; a shorter slab uses its beginning."""
         plan = self.plan
         extents = (plan.rows, *space.sizes[len(space.sizes) - plan.depth + 1 :])
         value = self._load(at, Slab(extents, (0,) * len(space.sizes)))
@@ -178,7 +179,7 @@ def _spread_inputs(chain: Chain) -> set[int]:
 
 
 class _SlabCode:
-    """The code of a chain over one slab."""
+    """Writes the code of a chain over one slab."""
 
     def __init__(self, loads: _Loads, slab: Slab) -> None:
         self.loads, self.slab = loads, slab
@@ -212,7 +213,7 @@ class _SlabCode:
         return data
 
     def _limit(self, node: ChainNode, data: Value) -> None:
-        """Limit data to the range of bytes, except for the last value, whose store does so."""
+        """Limit data to the range of bytes, except for the last value, which the store limits."""
         entry = POINTWISE.get(node.op)
         if entry is not None and entry.of_bytes and not node.fmt.is_float:
             low, high = byte_range(node.fmt)
@@ -264,7 +265,8 @@ class _SlabCode:
         return value.addresses[fmt]
 
     def _cast(self, vector: SliceVector, node: ChainNode) -> Value:
-        """The operand in the format of the node, in a buffer of its own; to BOOL all but 0 becomes 1."""
+        """The operand in the format of the node, in a separate buffer; conversion to BOOL makes all numbers
+        but 0 a 1."""
         (number,) = node.values
         if node.fmt is Format.INT8 and self.values[number].fmt is not Format.INT8:
             operand = self._operand(number, Format.FP32, node.values)

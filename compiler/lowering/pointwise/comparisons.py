@@ -35,7 +35,7 @@ def _define_binary(op: str, instruction: str, compares: bool = False) -> None:
 
 
 def _integer_comparison(mnemonic: str, swapped: bool, negated: bool) -> ElementCode:
-    """Code of a comparison of integers: whether they are less, or different in some bit."""
+    """Code of a comparison of integers: less than, or different in any bit."""
 
     def code(core: ScalarCode, values: list[str]) -> str:
         a, b = reversed(values) if swapped else values
@@ -90,7 +90,7 @@ _define_logic("Xor", "xor")
 
 
 def _where(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
-    """The third operand, replaced by the second where the condition holds."""
+    """Take the second operand where the condition holds, else the third; the third is overwritten."""
     condition, chosen, otherwise = operands
     result = vector.writable(otherwise)
     vector.choose(result, vector.data(condition), vector.data(chosen))

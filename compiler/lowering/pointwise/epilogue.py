@@ -100,8 +100,8 @@ def is_per_channel(tensor: DdrTensor, result: DdrTensor) -> bool:
 def fusable(op: str, call: Call, operands: Sequence[DdrTensor | None], result: DdrTensor) -> bool:
     """True if a call can be a step of an anchor's epilogue.
 
-    ``operands`` as in :class:`Step`: None at the positions of the running value. The others must have the
-    order of axes of ``result``, whose shape is that of the running value.
+    ``operands`` are as in :class:`Step`, with None at the positions of the running value. Other operands must
+    have the order of axes of ``result``, whose shape is that of the running value.
     """
     entry = POINTWISE.get(op)
     present = [at for at, tensor in enumerate(call.inputs) if tensor is not None]

@@ -113,7 +113,7 @@ def _not_a_number(vector: SliceVector, x: Value, call: Call) -> Value:
 
 @unary_operator("IsInf")
 def _infinite(vector: SliceVector, x: Value, call: Call) -> Value:
-    """1 for infinities of the signs that the attributes name; numbers of other signs become 0 first."""
+    """1 for infinities of the signs that the attributes name; numbers with other signs become 0 first."""
     if not call.integer("detect_negative"):
         vector.vs("max", x, x, 0.0)
     if not call.integer("detect_positive"):
@@ -133,7 +133,7 @@ def _tan(vector: SliceVector, x: Value, call: Call) -> Value:
 
 
 def _hyperbolic_cosine(vector: SliceVector, dst: Value, x: Value) -> None:
-    """dst = g + 1 / (4 g) with g = exp(|x| / 2)^2 / 2, which is infinite only where the result is."""
+    """dst = g + 1 / (4 g) with g = exp(|x| / 2)^2 / 2; g is infinite only where the result is."""
     half = vector.temporary("half")
     vector.unary("abs", dst, x)
     vector.vs("mul", dst, dst, 0.5)
@@ -153,7 +153,7 @@ def _cosh(vector: SliceVector, x: Value, call: Call) -> Value:
 
 @unary_operator("Sinh", temporaries=2)
 def _sinh(vector: SliceVector, x: Value, call: Call) -> Value:
-    """tanh(x) cosh(x): a difference of exponentials would lose the digits of small numbers."""
+    """tanh(x) cosh(x), because a difference of exponentials would lose the digits of small numbers."""
     cosine = vector.temporary("cosine")
     _hyperbolic_cosine(vector, cosine, x)
     vector.unary("tanh", x, x)
@@ -175,7 +175,7 @@ def _sign(vector: SliceVector, x: Value, call: Call) -> Value:
 
 @pointwise_operator("FloatPow", temporaries=8, wide=True)
 def _power(vector: SliceVector, operands: list[Operand], call: Call) -> Value:
-    """|x|**y as exp(y ln |x|); of finite x < 0 only whole powers have a value, and odd ones a sign."""
+    """|x|**y as exp(y ln |x|). For finite x < 0 only whole powers have a value, and odd ones a sign."""
     x, y = (vector.data(operand) for operand in operands)
     result, mask, half = vector.temporary("result"), vector.temporary("mask"), vector.temporary("half")
     vector.unary("abs", result, x)

@@ -1,4 +1,4 @@
-"""Integer arithmetic on the kernel core, which is slow beside the engines: they compute only floats."""
+"""Integer arithmetic on the kernel core, which is slow; the engines compute only floats."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ def bitwise_not(kernel: Kernel, work: Work) -> None:
 
 @lowering("BitShift", order=Order.FOLLOW, types=INTEGERS, on_core=always)
 def bit_shift(kernel: Kernel, work: Work) -> None:
-    """Shift by the number of bits in the second operand; outside the width only signs are left."""
+    """Shift by the number of bits in the second operand; a shift by the width or more leaves only copies of
+    the sign."""
     left = work.spec.string("direction") == "LEFT"
 
     def code(core: ScalarCode, values: list[str]) -> str:

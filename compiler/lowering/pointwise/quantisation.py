@@ -19,9 +19,10 @@ ROUNDER = 12582912.0
 
 
 def round_and_shift(vector: Vector, x: Value, zero: float) -> None:
-    """x = round(x) + zero, for FP32; exact where the result is within 2**22, beyond bytes elsewhere.
+    """x = round(x) + zero, for FP32; exact if the result is within 2**22, otherwise outside the range of
+    bytes.
 
-    The zero point is in the number that is subtracted: adding it before would round at another place.
+    The subtracted number includes the zero point, because adding it earlier would round at another place.
     """
     vector.vs("add", x, x, ROUNDER)
     vector.vs("sub", x, x, ROUNDER - zero)

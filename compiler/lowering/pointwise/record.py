@@ -1,11 +1,10 @@
 """Records of the pointwise operators of floats and truth values, one for each operator.
 
-The body of a record emits the operator over a slice in the scratchpad. The same body serves an operator by
-itself, in a chain (chain.py) and in the epilogue of an anchor such as a convolution (epilogue.py).
+The body of a record emits the operator over a slice in the scratchpad. The same body is used for an operator
+by itself, in a chain (chain.py) and in the epilogue of an anchor such as a convolution (epilogue.py).
 
-A body computes in one format: that of the data, or FP32 if the record is ``wide``. Data that are FP32 already
-keep that format until they are stored, so a sequence of operators is rounded once. A truth value is 1.0 or
-0.0.
+A body computes in one format: that of the data, or FP32 if the record is ``wide``. Data in FP32 keeps that
+format until it is stored, so a sequence of operators rounds once. A truth value is 1.0 or 0.0.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Operand:
     number: float | None = None
     """The operand, if it is one number for all elements."""
     combine: Combine | None = None
-    """Applies an operand that repeats, with an instruction made for that."""
+    """Applies an operand that repeats, by an instruction with a repeated operand."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class SliceVector(Vector):
         return spread
 
     def writable(self, operand: Operand) -> Value:
-        """The operand as a buffer that may be overwritten, with an element for each element of the slice."""
+        """The operand as a buffer that may be overwritten, with one element for each element of the slice."""
         data = self.data(operand)
         if operand.data is None or operand.overwritable:
             return data
@@ -127,11 +126,11 @@ class Pointwise:
     whole numbers beyond their range; the store, or the next operator, limits these.
     """
     alone: bool = False
-    """True if it shares no chain with others; a stack may have it as a stage."""
+    """True if it never shares a chain with other operators; a stack may have it as a stage."""
     compares: bool = False
     """True if it compares numbers: integers that FP32 holds are compared in FP32."""
     long: bool = False
-    """True if it takes the vector engine longer than a look-up in a table."""
+    """True if the vector engine needs longer for it than for a table look-up."""
 
     @property
     def commutative(self) -> bool:
@@ -148,7 +147,7 @@ POINTWISE: dict[str, Pointwise] = {}
 
 
 def define(entry: Pointwise) -> Pointwise:
-    """Add a record. ValueError if the operator has one already."""
+    """Add a record. ValueError if the operator already has a lowering of this kind."""
     if entry.op in POINTWISE:
         raise ValueError(f"pointwise operator {entry.op} is defined twice")
     POINTWISE[entry.op] = entry

@@ -1,9 +1,9 @@
 """Sums of bytes in FP32, in few instructions, with ONNX's result for every pair of bytes.
 
-ONNX takes off zero points, multiplies, adds, divides and rounds. Multiplied by quotients of the scales, with
-the zero points as one number that is added last, a sum takes half of the time. It rounds differently, so
-it is used only after all 65,536 pairs of bytes have been computed in both ways. Where pairs differ, numbers
-a unit in the last place away are tried.
+ONNX subtracts zero points, multiplies, adds, divides and rounds. A sum takes half of the time if the operands
+are multiplied by quotients of the scales and one number, which contains the zero points, is added last. That
+rounds differently, so it is used only after all 65,536 pairs of bytes have been computed by both methods.
+Where pairs differ, numbers a unit in the last place away are tried.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNITS = (0, 1, -1, 2, -2, 3, -3)
 
 @dataclass(frozen=True)
 class SumFactors:
-    """Numbers in binary32 for which ``a * left + b * right + last``, rounded and limited, is the sum."""
+    """Binary32 numbers such that ``a * left + b * right + last``, rounded and limited, is the sum."""
 
     left: float
     right: float
@@ -68,9 +68,9 @@ def _candidates(how: SumQuantisation) -> Iterator[SumFactors]:
 
 
 def add_bytes(vector: Vector, how: SumQuantisation, a: Value, b: Value) -> None:
-    """a = the sum of bytes ``a`` and ``b``, which are in FP32 and overwritten; also in FP32.
+    """a = the sum of bytes ``a`` and ``b``, given in FP32 and overwritten; the sum is in FP32.
 
-    It may have a fraction, or be beyond the range of bytes; the conversion to bytes rounds and limits it.
+    It may have a fraction, or exceed the range of bytes; the conversion to bytes rounds and limits it.
     """
     factors = sum_factors(how)
     if factors is None:

@@ -99,12 +99,12 @@ def _bytes_per_position(work: Work, channels: int) -> int:
 
 
 def _parameter_bytes(channels: int) -> int:
-    """Scratchpad bytes of four FP32 vectors, as much again for their sources, and ends of lines."""
+    """Scratchpad bytes of four FP32 vectors, of their sources, which are as large, and of ends of lines."""
     return 8 * aligned_channels(channels, BLOCK) * 4 + _RESERVED_BYTES
 
 
 def _channels_per_slice(kernel: Kernel, work: Work, channels: int) -> int:
-    """All channels, or as many whole planes as fit with one position."""
+    """All channels, or as many whole planes as fit for one position."""
     taken = channels
     while taken > BLOCK and _parameter_bytes(taken) + _bytes_per_position(work, taken) > kernel.budget:
         taken = round_up(ceil_div(taken, 2), BLOCK)

@@ -1,8 +1,8 @@
 """Rows shifted to mean 0 by one product with a matrix.
 
-A product with equal columns of weights -1/n, whose initial sums are the row, gives the row less its mean. A
-short format does not have 1/n exactly. So some weights are the next number below it and some the next above,
-such that their sum is -1. A large mean then leaves no error.
+A product with weights of -1/n in equal columns, with the row as initial sums, gives the row minus its mean. A
+short format does not have 1/n exactly. So some weights are rounded down and some rounded up, such that their
+sum is -1. A large mean then leaves no error.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ from tx8isa.numbers.limits import LARGEST_EXTENT
 from .lane_normalization import centrings
 
 _FEWEST = 4
-"""Least positions for which another tile pays."""
+"""Least positions of a tile for which another tile saves time."""
 
 
 @lowering("NormalizedGroups", order=Order.CHANNELS_LAST, anchor=True, blocked=True, engines=(Engine.VECTOR,))
@@ -84,9 +84,9 @@ class _GroupNormPlan:
 
 
 def _plan(kernel: Kernel, work: Work) -> _GroupNormPlan:
-    """The plan with as many tiles for an image as suit the usual sizes.
+    """The plan whose number of tiles for an image suits the usual sizes.
 
-    At others some may have no positions.
+    At other sizes some tiles may have no positions.
     """
     batch, *image, channels = work.input(0).shape
     positions, tiles, images = math.prod(image), kernel.target.tiles, here(batch)
@@ -170,7 +170,7 @@ class _GroupNormCode:
         return load_vector(self.kernel, name, vector, 0, self.channels)
 
     def _all_of(self, shard: Shard, image: Value) -> tuple[Place, Grid]:
-        """All positions of a shard; of an empty one the last of the image."""
+        """All positions of a shard; for an empty shard the last position of the image."""
         kernel, length, count = self.kernel, self.plan.length, shard.end - shard.begin
         if not isinstance(self.positions, Size):
             return Place(image, shard.begin), Grid(kernel.let(within(count, 1, length)), 1, length)
@@ -195,7 +195,7 @@ class _GroupNormCode:
             yield at, self._load(at, Grid(count, 1, self.plan.size))
 
     def _centre(self, data: Aligned, kept: Aligned | None, means: Sequence[Value]) -> None:
-        """Subtract the means, which data that are ``kept`` lack already."""
+        """Subtract the means; ``kept`` data has lost them already."""
         for mean in means if kept is None else ():
             per_channel(self.kernel, "sub", data, mean)
 

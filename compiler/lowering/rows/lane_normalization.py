@@ -1,4 +1,5 @@
-"""Layer and RMS normalization of rows that other lowerings cannot hold: many rows at a time, one a lane."""
+"""Layer and RMS normalization of rows that other lowerings cannot hold: many rows at a time, one in each
+lane."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ AFFINE = {"scale": "mul", "shift": "add"}
 def centrings(fmt: Format) -> int:
     """Number of times that rows of a format are shifted by their mean.
 
-    A sum of FP32 numbers far from 0 loses digits of the mean; the mean of the differences recovers them. Sums
+    A sum of FP32 numbers far from 0 loses digits of the mean. The mean of the differences recovers them. Sums
     of shorter numbers are exact enough.
     """
     return 2 if fmt is Format.FP32 else 1
@@ -34,7 +35,7 @@ def centrings(fmt: Format) -> int:
 def normalize_in_lanes(kernel: Kernel, work: Work, vectors: Sequence[tuple[str, DdrTensor]]) -> None:
     """Subtract the mean (not for RMS), divide by the root of the mean square, all in FP32.
 
-    ``vectors``: scale and shift, if there are any, by these names.
+    ``vectors``: scale and shift, if present, by these names.
     """
     source, axes = work.input(0), normalized_axes(work.spec)
     folds = Folds(math.prod(source.shape[: axes[0]]), math.prod(source.shape[axes[0] :]), 1)
@@ -77,7 +78,7 @@ def _mean(lanes: Lanes, item: LaneSlice, means: Sequence[Value]) -> Value:
 
 
 def _centre(lanes: Lanes, segment: AxisSegment, means: Sequence[Value]) -> None:
-    """Subtract the means from a segment; one that stays in the scratchpad needs only the last of them."""
+    """Subtract the means from a segment; a resident segment needs only the last of them."""
     vector = lanes.vector(segment.count)
     for mean in means[-1:] if lanes.resident else means:
         vector.vuv("sub", segment.data, segment.data, mean, lanes.width)
@@ -101,7 +102,7 @@ class _Parameter:
 
 
 def _load_for_rows(kernel: Kernel, lanes: Lanes, parameter: _Parameter, start: Value, count: Value) -> Value:
-    """Load the parameter as FP32 rows [width, count], the same in every row; their address."""
+    """Load the parameter as FP32 rows [width, count], equal in every row; returns their address."""
     tensor, room = parameter.tensor, lanes.segment * lanes.width
     data = kernel.buffer(parameter.name, tensor.bytes_each * room)
     source = tensor.at(start)

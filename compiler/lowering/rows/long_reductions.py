@@ -65,7 +65,7 @@ class ReductionPlan:
 
 
 def rows_per_group(inner: int) -> int:
-    """The number of rows of ``inner`` elements that together fill lanes of the engine; a power of two."""
+    """The number of rows of ``inner`` elements that fill lanes of the engine together; a power of two."""
     lanes = LANES if inner < LANES else 4
     return lanes // math.gcd(lanes, inner)
 
@@ -73,7 +73,7 @@ def rows_per_group(inner: int) -> int:
 def reduction_plans(folds: Folds, source: DdrTensor, target: Target) -> list[ReductionPlan]:
     """The plans with the least work for the busiest tile; none if rows are too wide or results too many.
 
-    For a dynamic length of the axis, plans are made for the usual one.
+    If the length of the axis is dynamic, plans are made for the usual length.
     """
     found: dict[ReductionPlan, int] = {}
     if isinstance(folds.outer, Size) or isinstance(folds.inner, Size):
@@ -185,7 +185,8 @@ def reduce_long_runs(kernel: Kernel, reduction: Reduction, plan: ReductionPlan) 
 
 
 def _exchange(kernel: Kernel, folds: Folds, plan: ReductionPlan, size: int) -> Exchange:
-    """The exchange of results: if they are many, each tile of a team combines a part, else one tile all."""
+    """The exchange of results. If they are many, each tile of a team combines a part; otherwise one tile
+    combines all."""
     even = folds.outer % plan.runs == 0 and folds.inner * folds.outer // plan.runs == size
     part = size // plan.parts
     if even and size % plan.parts == 0 and part % LANES == 0 and part // LANES <= LARGEST_EXTENT:
@@ -234,7 +235,7 @@ class _RunCode:
         self._fold_sums(sums, target)
 
     def _load(self, run: Value, row: Value, count: Value, unit: int) -> tuple[Value, Value]:
-        """Load ``count`` rows of a run as FP32; their address and the number of elements.
+        """Load ``count`` rows of a run as FP32; returns their address and the number of elements.
 
         Identity elements are appended to a multiple of ``unit`` elements, because engines write whole lines.
         """

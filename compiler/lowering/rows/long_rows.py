@@ -1,7 +1,7 @@
-"""Softmax and normalizations of long rows, each of them in the scratchpads of one or several tiles.
+"""Softmax and normalizations of long rows, each in the scratchpads of one or several tiles.
 
-Tiles form a grid of rows and segments. A segment is FP32 data [lines, 64]; its sum or its maximum is folded
-to one number, and the tiles that share a row exchange that number (``codegen.teams.collective``). If a single
+Tiles form a grid of rows and segments. A segment is FP32 data [lines, 64]. Its sum or maximum is folded to
+one number, and the tiles that share a row exchange that number (``codegen.teams.collective``). If a single
 tile has a row, and it is no longer than the channels of a tensor, one instruction folds it.
 """
 
@@ -54,7 +54,7 @@ class LongRowPlan:
 
     @property
     def at_once(self) -> bool:
-        """True if one instruction folds a row, so that nothing must follow its last element."""
+        """True if one instruction folds a row; the buffer must then end with its last element."""
         return self.parts == 1 and self.axis <= LARGEST_CHANNELS
 
     def cut(self) -> Cut:
@@ -64,7 +64,7 @@ class LongRowPlan:
 
 
 def long_row_plans(rows: int, axis: int, bytes_each: int, target: Target) -> list[LongRowPlan]:
-    """Plans of the rows: several tiles for each if there are few, and one tile for each.
+    """Plans of the rows: several tiles for each row if there are few rows, and one tile for each row.
 
     ``bytes_each``: scratchpad bytes that all buffers need for each element of a segment. Plans whose segments
     do not fit are left out.
@@ -79,7 +79,8 @@ def long_row_plans(rows: int, axis: int, bytes_each: int, target: Target) -> lis
 
 
 def long_row_cuts(plans: Sequence[LongRowPlan], target: Target) -> Iterator[Cut]:
-    """Cuts for the search: each way of exchange, and lanes; if rows are short, plans with few rows."""
+    """Cuts for the search: each method of exchange, and lanes. If rows are short, only plans with few
+    rows."""
     for plan in plans:
         if plan.axis >= _TRIED_FROM:
             for exchange in WAYS if plan.parts > 1 else WAYS[1:]:
@@ -91,7 +92,8 @@ def long_row_cuts(plans: Sequence[LongRowPlan], target: Target) -> Iterator[Cut]
 
 
 def chosen_long_row_plan(plans: Sequence[LongRowPlan], cut: Cut | None) -> LongRowPlan | None:
-    """The plan of the cut, or the default; None for lanes. ValueError for a cut of other rows."""
+    """The plan of the cut, or the default; None for lanes. ValueError for a cut that does not fit these
+    rows."""
     if cut is None:
         return next((plan for plan in plans if plan.axis >= _DEFAULT_FROM), None)
     if cut.choice("way", "lanes") == "lanes":
@@ -132,7 +134,8 @@ class RowSegment:
         return Vector(self.kernel, Format.FP32, self.used)
 
     def load(self, name: str, tensor: DdrTensor) -> Value:
-        """Load the same elements of a vector as long as a row, as FP32; their address."""
+        """Load the elements of a row-long vector that correspond to a segment, as FP32; returns their
+        address."""
         data = self.kernel.buffer(name, tensor.bytes_each * self.size)
         self.kernel.emit(f"rdma.{tensor.fmt.token}", dst=data, src=tensor.at(self.start), n=self.count)
         return widened(self.kernel, data, self.count, self.size, tensor.fmt)
@@ -144,7 +147,7 @@ class RowSegment:
 
 
 class _RowCode:
-    """The code of one phase; ``folds``: the reductions of each row whose results all its tiles need.
+    """Writes one phase; ``folds``: the reductions of each row whose results all its tiles need.
 
     Segments become FP32, unless they keep the source's format (``as_loaded``).
     """
@@ -164,7 +167,7 @@ class _RowCode:
 
     @contextmanager
     def segments(self) -> Iterator[RowSegment]:
-        """A loop over this tile's segments, one of each row that it shares."""
+        """Loop over this tile's segments, one for each row that it shares."""
         kernel, plan = self.kernel, self.plan
         with tile_grid(kernel, (plan.runs, plan.parts)) as grid:
             if plan.parts > 1:

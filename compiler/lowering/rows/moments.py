@@ -1,7 +1,7 @@
 """Rows brought to mean 0 and mean square 1, with sums by products of the matrix engine.
 
-The matrix engine adds up rows: a product with ones gives the sum of each row several times, side by side. The
-TDMA repeats that to the width of a plane, if it is not yet as wide, and the plane for each plane of the rows.
+The matrix engine adds rows: a product with ones gives the sum of each row in several lanes. The TDMA repeats
+these lanes to the width of a plane if necessary, and the plane for each plane of the rows.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def _few_lanes(channels: int) -> int:
 class RowMoments:
     """Brings rows of one length to mean 0 and a sum of squares of 1; its constants are in the scratchpad.
 
-    ``rows``: the most of a slice; ``centred``: whether any rows lose their mean. If the matrix engine takes
-    the rows and the time pays, one product with a matrix centres them, and sums of squares come in every lane
-    of a row. ``unit``: a power of two; the sum of squares becomes 1 / ``unit``.
+    ``rows``: most rows of a slice; ``centred``: True if any rows lose their mean. If the matrix engine takes
+    the rows and it saves time, one product with a matrix centres them, and the sum of squares is in every
+    lane of a row. ``unit``: a power of two; the sum of squares becomes 1 / ``unit``.
     """
 
     def __init__(
@@ -76,7 +76,8 @@ class RowMoments:
     def normalized(self, data: Aligned, epsilon: float, centred: bool, factor: float = 1.0) -> Aligned:
         """The rows in FP32, less their mean if ``centred``, over the root of the sum of their squares.
 
-        The root of a sum of n squares is sqrt(n) times that of their mean; ``factor`` or a scale corrects it.
+        The root of a sum of n squares is sqrt(n) times that of their mean; ``factor`` or a scale corrects
+        this.
         """
         kernel, rows = self.kernel, self._centred(data, centred)
         vector = Vector(kernel, Format.FP32, rows.elements)
@@ -126,7 +127,7 @@ class _Time:
 
     @property
     def lanes(self) -> int:
-        """Number of copies of a sum of squares that the matrix engine gives, side by side."""
+        """Number of lanes in which the matrix engine gives a sum of squares."""
         channels = aligned_channels(self.channels, BLOCK)
         few = _few_lanes(self.channels)
         if channels <= BLOCK or not _is_small(self.channels):
@@ -135,7 +136,8 @@ class _Time:
         return channels if self._taken(self._product(channels)) < repeated else few
 
     def _taken(self, busy: float) -> float:
-        """Cycles that a command adds to a series of them: the engine's, or if more, the issuing core's."""
+        """Cycles that another command adds to a series: of the engine, or of the issuing core if that takes
+        longer."""
         return max(busy, self.machine.timing.issue.of("ct").value)
 
     def _product(self, columns: int) -> float:
@@ -158,7 +160,8 @@ def lanes_of_sums(machine: Machine, rows: int, channels: int, fmt: Format) -> in
 
 
 def _parts_of_squares(kernel: Kernel, squares: Aligned, fmt: Format) -> list[Aligned]:
-    """Squares for the matrix engine: one TF32 part is enough for a root that is rounded to 16 bits."""
+    """Prepare squares for the matrix engine: one TF32 part is precise enough for a root that is rounded to 16
+    bits."""
     if fmt is Format.FP32:
         return split(kernel, squares, squares=True)
     convert(kernel, squares.base, squares.base, squares.elements, Format.FP32, Format.TF32)
@@ -166,7 +169,7 @@ def _parts_of_squares(kernel: Kernel, squares: Aligned, fmt: Format) -> list[Ali
 
 
 class RowSums:
-    """Sums of rows in FP32, ``lanes`` times each, as products with ones that are stored once for all rows.
+    """Sums of rows in FP32, each in ``lanes`` lanes, by products with ones that are stored once for all rows.
 
     They are counted in ``unit``, a power of two.
     """
@@ -183,7 +186,7 @@ class RowSums:
         return ones
 
     def of(self, parts: Sequence[Aligned], start: Value | None = None) -> Aligned:
-        """The sums [rows, lanes] of the rows of all parts together and of ``start``, numbers like them."""
+        """The sums [rows, lanes] of the rows, over all parts, added to ``start``, which has that shape."""
         target = slice_buffer(self.kernel, "sums", Format.FP32, parts[0].grid, self.lanes)
         for part in parts:
             psum: dict[str, Value] = {} if start is None else {"psum": start}

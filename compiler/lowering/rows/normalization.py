@@ -65,7 +65,8 @@ def _normalization_cuts(target: Target, work: Work) -> Iterable[Cut]:
 
 
 def _long_row_plans(work: Work, target: Target) -> list[LongRowPlan]:
-    """Plans for long rows that tiles share; the buffers are the row in both formats, squares, two vectors."""
+    """Plans for long rows that tiles share; the buffers are the row in both formats, squares, and two
+    vectors."""
     source = _RowProblem.of(work, target, target.spm_bytes).source
     rows, channels = source.shape
     return long_rows.long_row_plans(rows, channels, 3 * source.bytes_each + 5 * WORD, target)
@@ -106,7 +107,7 @@ def normalization(kernel: Kernel, work: Work) -> None:
 
 
 def _vector(kernel: Kernel, name: str, tensor: DdrTensor, shape: Shape) -> DdrTensor:
-    """Scale or shift as a vector of one value per channel; a constant stays one."""
+    """Return scale or shift as a vector of one value per channel; a constant stays constant."""
     size = math.prod(shape)
     if tensor.value is not None and not isinstance(size, Size):
         values = np.asarray(tensor.value, np.float64)
@@ -150,9 +151,9 @@ class _RowProblem:
 
     @property
     def slice_rows(self) -> int:
-        """Rows of a slice, so that all tiles have equally many; 0 if not even a few fit.
+        """Rows of a slice such that all tiles have equally many; 0 if not even a few rows fit.
 
-        0 also for a dynamic length of rows, whose number of planes is unknown.
+        It is 0, too, if the length of rows is dynamic, because the number of their planes is unknown.
         """
         rows, tiles = self.source.shape[0], self.tiles
         if isinstance(self.channels, Size):
@@ -178,7 +179,7 @@ def _normalize_whole_rows(
         (name, channel_vector(kernel, f"{name}_data", tensor, factors.get(name, 1.0)))
         for name, tensor in parameters
     ]
-    # Constants can be loaded before other tiles are waited for.
+    # Constants can be loaded before the phase waits for other tiles.
     loaded = {
         name: load_vector(kernel, name, vector, 0, channels) for name, vector in vectors if vector.padded
     }

@@ -1,8 +1,8 @@
 """Softmax in planes of 64 channels: [rows, axis] with a row at each position.
 
 The largest element and the sum of a row are one number at its position. The matrix engine repeats such
-numbers along the axis by a product with a row of ones; with the data as initial sums it also adds them. It
-takes numbers in TF32 parts: a sum in two, which are 22 bits, and a largest element in enough parts to be
+numbers along the axis by a product with a row of ones. With the data as initial sums it also adds them. It
+takes numbers in TF32 parts. A sum has two parts, which are 22 bits. A largest element has enough parts to be
 exact, so that no difference is above 0.
 """
 
@@ -56,7 +56,8 @@ class PlaneSoftmaxPlan:
 def _largest_plan(target: Target, work: Work, room: int, pieces: int = 1) -> PlaneSoftmaxPlan | None:
     """The plan with slices as large as ``room`` bytes allow, and at least ``pieces`` of them for every tile.
 
-    None if the axis is not the last, too long, or of dynamic size, whose number of planes is unknown.
+    None if the axis is not the last one, is too long, or has a dynamic size, whose number of planes is
+    unknown.
     """
     shape = work.input(0).shape
     axis = axis_from_front(work.spec.integer("axis"), len(shape))
@@ -72,7 +73,7 @@ def _largest_plan(target: Target, work: Work, room: int, pieces: int = 1) -> Pla
 
 
 def chosen_plane_plan(target: Target, work: Work, room: int) -> PlaneSoftmaxPlan | None:
-    """The plan of the cut, or a default one for rows that are not short; None for another lowering."""
+    """The plan of the cut, or a default one if rows are long enough; None for another lowering."""
     plan = _largest_plan(target, work, room)
     if work.cut is None:
         return plan if plan is not None and plan.axis >= BLOCK else None
@@ -126,7 +127,8 @@ def _reduced(kernel: Kernel, name: str, data: Aligned) -> Aligned:
 
 
 def _exact_parts(kernel: Kernel, numbers: Aligned, fmt: Format) -> list[Aligned]:
-    """TF32 numbers whose sums are numbers of ``fmt``, high digits first; ``numbers`` become the last."""
+    """TF32 numbers whose sum is a number of ``fmt``, high digits first; ``numbers`` is overwritten with the
+    last ones."""
     parts = [numbers.at(numbers.base, Format.TF32)]
     if fmt is not Format.FP32:
         return parts

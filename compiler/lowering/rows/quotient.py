@@ -1,4 +1,4 @@
-"""Rows divided by their sums: by a division, or by products with reciprocals where elements are many."""
+"""Divides rows by their sums: by a division, or by products with reciprocals if rows have many elements."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tx8isa.cost.busy import busy_cycles
 def divide(vector: Vector, totals: Value, folds: Folds) -> str:
     """Prepare ``totals`` for the instruction that divides elements by them; returns its name.
 
-    ``vector`` has the elements of ``totals``. The choice depends on the shape alone: however the work is
-    divided, the results have the same bits.
+    ``vector`` has the elements of ``totals``. The choice depends on the shape alone, so the results have the
+    same bits however the work is divided.
     """
     if _takes_less(vector.kernel.target, folds):
         return "div"

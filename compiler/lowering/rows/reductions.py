@@ -77,7 +77,7 @@ def _folds_of(shape: Shape, axes: tuple[int, ...]) -> list[Folds]:
 
 
 def _reduce(kernel: Kernel, problem: Reduction, cut: Cut | None) -> None:
-    """Write one fold, as the cut or the default says: one or several tiles for each long run, or lanes."""
+    """Write one fold as the cut or the default says: one or several tiles for each long run, or lanes."""
     plan = None
     if cut is None:
         plan = long_reductions.default_plan(problem.folds, problem.source, kernel.target)

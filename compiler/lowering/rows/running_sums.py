@@ -1,9 +1,9 @@
-"""RunningSum: each element of a lane plus those before it, by doubling, many lanes at a time.
+"""RunningSum: adds to each element of a lane all earlier ones, by doubling, in many lanes at a time.
 
 A slice is FP32 [axis, R] in the scratchpad. A step adds to each element the one ``shift`` positions before
-it, from one buffer into the other; zeros before the first position make a step one instruction. Backwards
-the zeros are after the last position, from a whole line on, because an instruction writes the last line of
-its result whole. What a longer axis has before a segment is added to the segment's first element.
+it, from one buffer into the other. Zeros before the first position make a step one instruction. Backwards the
+zeros are after the last position, from a whole line on, because an instruction writes the last line of its
+result whole. On a longer axis the sum of the segments before a segment is added to its first element.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from tx8isa.numbers.division import ceil_div
 from tx8isa.numbers.layouts import LINE_BYTES
 
 _WORDS = 7
-"""FP32 elements of all buffers for one of a slice: it, two sums with zeros beside them, and one to store."""
+"""FP32 elements of all buffers for one element of a slice: the slice, two sums with zeros, and the stored
+result."""
 
 
 @lowering("RunningSum", engines=(Engine.VECTOR,))
@@ -42,7 +43,8 @@ def running_sum(kernel: Kernel, work: Work) -> None:
 
 @dataclass
 class _RunningSums:
-    """The buffers of a phase: two of sums, in turns, and the sum of what comes before a segment."""
+    """The buffers of a phase: two alternating buffers of sums, and the sum of the elements before a
+    segment."""
 
     kernel: Kernel
     lanes: Lanes
@@ -70,7 +72,7 @@ class _RunningSums:
         return self.buffers[0] + self.edge, self.buffers[1] + self.edge
 
     def begin(self) -> None:
-        """Nothing comes before the first segment."""
+        """Start with an empty sum before the first segment."""
         if self.exclusive or not self.lanes.resident:
             self.kernel.emit("td.memset.fp32", dst=self.carry, value=0.0, n=self.lanes.width)
 
@@ -95,7 +97,7 @@ class _RunningSums:
     def _start(self, segment: AxisSegment, target: Value) -> None:
         """Write the elements that are summed, if ``exclusive`` each at the next place, with the carry.
 
-        Backwards the carry comes last, because it shares a line with the end of the others.
+        Backwards the carry is stored last, because it shares a line with the end of the other elements.
         """
         lanes, one = self.lanes, self.lanes.lane_vector()
         if not self.exclusive and lanes.resident:

@@ -21,8 +21,8 @@ _Span = tuple[int, int]
 class Following:
     """The division of an operand along with a result.
 
-    Units i to j of the result need the elements step * i - before to step * j + after of ``axis``, as far as
-    there are such elements, and the other axes whole.
+    Units i to j of the result need the elements step * i - before to step * j + after of ``axis``, clipped to
+    the tensor, and all of the other axes.
     """
 
     axis: int
@@ -62,12 +62,12 @@ def followings(
 ) -> dict[int, Following | None]:
     """Return how each operand is divided when an axis of a result is divided into two or more units.
 
-    The keys are positions of operands; None means that every unit needs the same of it, or nothing. Operands
-    that are not divided along one axis in the order of the units are missing.
+    The keys are positions of operands. None means that every unit needs the same part of the operand, or
+    nothing. Operands that are not divided along one axis in the order of the units are missing.
 
-    A search asks the same about a call for each sequence that it may be in, so answers are kept. A dynamic
-    size records each comparison for the code that is being written, so for such calls the answer is computed
-    anew.
+    A search asks the same about a call for each sequence in which it may be, so answers are cached. A dynamic
+    size records each comparison for the code that is being written. So for calls with dynamic sizes the
+    answer is computed again.
     """
     if not call.has_known_sizes:
         return _followings_anew(record, call, axis, unit, number)
@@ -102,7 +102,7 @@ def _divisions(record: Operator, call: Call, number: int) -> Iterator[Division]:
 def _needed_by(record: Operator, call: Call, shape: Shape, number: int) -> _Needed:
     """Return the function that gives the boxes for a part of a result: an axis, its begin and its end.
 
-    Its last argument tells whether padding belongs to the boxes.
+    Its last argument is True if padding belongs to the boxes.
     """
     whole = Box.whole(shape)
 
@@ -145,10 +145,10 @@ def _followings(call: Call, axis: int, unit: int, count: int, needed: _Needed) -
 def _following(
     boxes: Mapping[_Span, Box | None], count: int, shape: Shape, padded: list[Box | None]
 ) -> Following | None:
-    """Return how an operand is divided, from the boxes of spans; None if not along one axis in order.
+    """Return how an operand is divided, from the boxes of spans; None unless it is along one axis in order.
 
-    ``padded``: the boxes of two units with padding. Each of two units is at a border, so their boxes inside
-    the operand do not show where windows that reach beyond it begin.
+    ``padded``: the boxes of two units with padding. Each of two units is at a border. So their boxes, clipped
+    to the operand, do not show where windows beyond the border begin.
     """
     whole, middle = boxes[0, count], (count - 1) // 2
     one, next_one = boxes[middle, middle + 1], boxes[middle + 1, middle + 2]

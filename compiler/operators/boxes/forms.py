@@ -1,4 +1,4 @@
-"""Parts of operands as several families of operators need them."""
+"""Rules for the parts of operands, shared by several families of operators."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def everywhere(call: Call, axis: int) -> bool:
 
 
 def of_batch(call: Call, axis: int) -> bool:
-    """Return True for the first axis, of an operator whose attributes say something of the others."""
+    """Return the first axis, for an operator whose attributes describe the other axes."""
     return axis == 0
 
 

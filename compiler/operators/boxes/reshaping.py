@@ -12,7 +12,7 @@ def before_reshape(before: Shape, after: Shape, box: Box) -> Box:
     """Return the smallest box of a tensor that holds the elements of a box of its reshaped form.
 
     Axes are compared in the smallest groups that have as many elements in both shapes. Within a group all
-    elements between the first and the last one are taken, which is exact for whole rows.
+    elements from the first to the last one are included, which is exact for whole rows.
     """
     intervals: list[tuple[int, int]] = [(0, 1)] * len(before)
     for own, others in _groups(before, after):
@@ -49,7 +49,7 @@ def ends_of(shape: Shape, box: Box) -> tuple[int, int]:
 
 
 def box_between(shape: Shape, first: int, last: int) -> Box:
-    """Return the smallest box that holds all elements from one number to another."""
+    """Return the smallest box that contains all elements from one row-major number to another."""
     intervals: list[tuple[int, int]] = []
     for axis in range(len(shape)):
         step = math.prod(shape[axis + 1 :])

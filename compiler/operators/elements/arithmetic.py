@@ -138,7 +138,7 @@ _register_power("IntegerPow", "x**y of integers", Types("T", INTEGERS))
 def _integers_to_float_power(build: Builder, call: Call) -> str:
     """Raise integers to an exponent of floats in FP32, and truncate the result.
 
-    The power may come out a little below the exact integer, so 2**-20 of it is added first.
+    The power may be slightly below the exact integer, so 2**-20 of it is added first.
     """
     build.precise = True
     number = CAST_NUMBERS["float32"]

@@ -81,7 +81,7 @@ class Builder:
         return self._added(op, inputs, attrs, 1, self.budget)[0]
 
     def several(self, op: str, count: int, *inputs: str, **attrs: AttrValue) -> tuple[str, ...]:
-        """Add a node as a call does; return the names of its first ``count`` results."""
+        """Add a node that computes a call; return the names of its first ``count`` results."""
         return self._added(op, inputs, attrs, count, self.budget)
 
     def kept(self, op: str, *inputs: str, **attrs: AttrValue) -> str:
@@ -137,7 +137,7 @@ def computed(node: Node, call: Call, constants: Mapping[str, Array], budget: Bud
 
 
 def _take(budget: Budget, record: Operator, call: Call) -> None:
-    """Charge the budget for the results of a call on constants: all numbers are in binary64 meanwhile."""
+    """Charge the budget for the results of a call on constants, which are computed in binary64."""
     results = record.infer(call)
     elements = sum(tensor.size for tensor in (*results, *call.inputs) if tensor is not None)
     scratch = record.scratch(call)
@@ -150,7 +150,7 @@ def _take(budget: Budget, record: Operator, call: Call) -> None:
 def _products(record: Operator, call: Call, results: Sequence[Tensor]) -> int:
     """Estimate the number of operand elements that all results are computed from.
 
-    The elements for one result in the middle are counted, and multiplied by the number of results.
+    Counts the elements for one result in the middle, and multiplies by the number of results.
     """
     if record.needs is None or not results or not results[0].size:
         return 0

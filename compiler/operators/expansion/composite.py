@@ -49,12 +49,12 @@ def composite(
 ) -> Operator:
     """Register an operator whose shapes, dtypes, reference and needs follow from its expansion.
 
-    ``needs`` is given if it is more exact than the expansion, whose indices hide what an operator reads.
-    ``result`` gives dtype and shape of the only output without expanding the call. An operator whose
-    expansion makes arrays of a size that its operands do not bound must have it: the size of the result is
-    checked before anything of that size is made. ``written_out`` is true by default of operators outside of
-    ONNX's own domains, which rewrites do not know; ``properties`` are those of the record that an expansion
-    does not say.
+    ``needs`` is given if it can be more precise than the needs derived from the expansion. Indices hide which
+    elements an operator reads. ``result`` gives dtype and shape of the only output without expanding the
+    call. An operator needs it if its expansion makes arrays whose size the operands do not bound. Then the
+    size of the result is checked before anything of that size is made. ``written_out`` is true by default for
+    operators outside of ONNX's own domains, which rewrites do not know. ``properties`` are properties of the
+    record that do not follow from the expansion.
     """
     uniform = properties.pop("uniform", None) or _uniform_of(expansion)
     return register(
@@ -90,7 +90,8 @@ def _is_foreign(name: str) -> bool:
 
 
 def _uniform_of(expansion: Expansion) -> Uniform:
-    """Return True along all axes where the expansion computes each element by itself, with known numbers."""
+    """Return True along every axis if the expansion only computes element by element, with constant
+    numbers."""
 
     def uniform(call: Call, axis: int) -> bool:
         if _uniform_of not in call.answers:
@@ -105,7 +106,7 @@ def _uniform_of(expansion: Expansion) -> Uniform:
 
 
 def _expanded(call: Call, expansion: Expansion) -> tuple[Builder, tuple[str, ...]]:
-    """Expand one call without a graph around it; return the nodes and the names of the results."""
+    """Expand one call outside of a graph; return the nodes and the names of the results."""
     tensors = {tensor.name: tensor for tensor in call.inputs if tensor is not None}
     known = zip(call.inputs, call.values, strict=False)
     constants = {t.name: value for t, value in known if t is not None and value is not None}

@@ -20,8 +20,8 @@ def expand_graph(
     """Expand a graph into operators that have lowerings; GraphError for calls that cannot be expanded.
 
     Nodes whose operands are all constants become constants. The nodes of the expansion of node ``n`` are
-    named ``n.1``, ``n.2`` and so on. With ``only``, nodes of other operators stay as they are, in expansions
-    too. ``instead`` has expansions of nodes, by their names, that replace those of their operators.
+    named ``n.1``, ``n.2`` and so on. With ``only``, nodes of other operators stay unexpanded, in expansions
+    too. ``instead`` has expansions by names of nodes, which replace the expansions of their operators.
     ``ranged``: sizes are dynamic, so only expansions that are equal at all sizes are used.
     """
     expander = Expander(graph, only, instead, ranged)
@@ -70,9 +70,9 @@ class Expander:
         return replace(self.graph, tensors=self.tensors, constants=self.constants)
 
     def node(self, node: Node, precise: bool = False) -> None:
-        """Add a node or its expansion; with ``precise`` it is computed in FP32, and so are its parts.
+        """Add a node or its expansion; ``precise`` computes it, with all its parts, in FP32.
 
-        GraphError, and nothing is added, for a call that cannot be expanded.
+        If the call cannot be expanded, raises GraphError and adds nothing.
         """
         before = len(self.nodes)
         try:
@@ -118,7 +118,8 @@ class Expander:
                 self._keep(Node("Identity", f"{node.name}/{name}", (result,), (name,), {}), precise)
 
     def _keep(self, node: Node, precise: bool) -> None:
-        """Add a node. Arithmetic of single numbers is precise too: shorter formats would save nothing."""
+        """Add a node. Arithmetic on single numbers is precise too, because shorter formats would save
+        nothing."""
         self.nodes.append(node)
         floats = [self.tensors[n] for n in (*node.inputs, *node.outputs) if n and self.tensors[n].is_float]
         if precise or all(tensor.size == 1 for tensor in floats):

@@ -40,7 +40,8 @@ def sliced(build: Builder, value: str, axis: int, start: int, end: int, step: in
 def gathered(build: Builder, value: str, axis: int, indices: Array) -> str:
     """Gather elements of one axis by known indices; runs of neighbours are moved together.
 
-    If there are many runs, as where an image is continued by its mirror image, only long ones are moved so.
+    If there are many runs, for example of an image continued by its mirror image, only a very long one is
+    moved as a whole.
     """
     breaks = np.flatnonzero(np.diff(indices) != 1) + 1
     runs = np.split(indices, breaks)

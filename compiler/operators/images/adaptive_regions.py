@@ -1,7 +1,8 @@
 """RoiAlign with sampling_ratio 0: regions with as many samples as their bins have elements.
 
-A bin of ``size`` elements has n = ceil(size) samples, ``size`` / n apart: more than half an element, unless n
-is 1. So however large a region is, few samples are near an element, and few are in the image.
+A bin of ``size`` elements has n = ceil(size) samples at distances of ``size`` / n, which is more than half an
+element unless n is 1. So however large a region is, few samples are near an element, and few are in the
+image.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from compiler.operators.record import Call
 from .sampling import clamped, corners, edge_outside
 
 _NEAR = np.arange(-1, 6)
-"""Numbers of the samples that can be less than an element away, from the first; one more at each end."""
+"""Numbers of the samples, from the first one, that can be less than an element away, with one more at each
+end."""
 _LOWEST = -3.4028234663852886e38
 
 
@@ -112,7 +114,7 @@ def samples_of(call: Call) -> int:
 
 
 def _most_inside(size: int) -> int:
-    """Bound the samples of a bin that are inside, from -1 to ``size``, over half an element apart."""
+    """Bound the number of a bin's samples inside -1 to ``size``, at distances of over half an element."""
     return 2 * (size + 1) + 2
 
 

@@ -1,9 +1,9 @@
 """Resize of images of dynamic size: windows that have the same weights at all positions.
 
-By a ratio p/q, new position j is q j + c in the image with p - 1 zeros after each element, and its neighbours
-have weights by their distance from there. So the weights are those of a convolution by q; the image is
-continued by the elements at its edges. A matrix of weights, as for an image of one size, would have other
-rows for each size.
+For a ratio p/q, put p - 1 zeros after each element of the image. New position j is then at q j + c, and the
+weights of its neighbours depend on their distance from there. So resizing is a convolution with stride q; the
+image is continued by the elements at its edges. A matrix of weights, as used for an image of one size, would
+have other rows for each size.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ Kernel = Callable[[Array], Array]
 class AxisWindows:
     """Windows along an axis: ``weights`` of elements with ``times`` - 1 zeros between, by steps of ``step``.
 
-    ``edges``: how often the first and the last element are repeated before; ``begin``: zeros in front of
-    these.
+    ``edges``: how often the first and the last element are repeated; ``begin``: number of zeros in front of
+    the repetitions.
     """
 
     times: int

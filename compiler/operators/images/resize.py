@@ -146,7 +146,8 @@ def _nearest(call: Call, places: Array, size: int) -> Array:
 def _of_bytes(build: Builder, call: Call) -> tuple[str, ...]:
     """Interpolate bytes in FP32 and round toward zero, as onnxruntime does.
 
-    A result less than ``_SNAP`` below an integer becomes that integer: sums of rounded weights end there.
+    A result less than ``_SNAP`` below an integer becomes that integer, because sums of rounded weights fall
+    slightly short.
     """
     build.precise = True
     dtype, one = call.tensor(0).dtype, build.constant(np.ones(()), "float32")
@@ -167,7 +168,7 @@ def _resize(build: Builder, call: Call) -> tuple[str, ...]:
 
 
 def _resize_of_any_size(build: Builder, call: Call) -> tuple[str, ...]:
-    """Expand by windows that are equal at all sizes, if there are some."""
+    """Expand by windows that are equal at all sizes, if they exist."""
     windows = None if _repeats(call) else _windows(call)
     return _resize(build, call) if windows is None else (resized_by_windows(build, call, windows),)
 

@@ -34,7 +34,7 @@ def _span(build: Builder, call: Call, first: int) -> tuple[str, str]:
 
 
 def _ratio(call: Call) -> int:
-    """Return the samples per bin along each axis; 0 where a region has its own number of them."""
+    """Return the samples per bin along each axis; 0 if each region has a different number."""
     return call.integer("sampling_ratio")
 
 

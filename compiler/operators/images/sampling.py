@@ -1,7 +1,7 @@
 """Reads images at computed coordinates, for GridSample, RoiAlign and DeformConv.
 
 Coordinates are in elements: 0 is the middle of the first element of an axis. An image is a table with a row
-of channels for each position; a sample is a weighted sum of rows.
+of channels for each position, and a sample is a weighted sum of rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Neighbour:
 
 
 Boundary = Callable[[Builder, str, int], Neighbour]
-"""Returns the element that is read for an index, a float, which may be outside an axis of some size."""
+"""Returns the index of the element that is read for an index, a float, which may be outside an axis of some
+size."""
 
 
 def clamped(build: Builder, coordinate: str, size: int) -> str:
@@ -47,7 +48,7 @@ def within(build: Builder, value: str, low: float, high: float) -> str:
 
 
 def where_inside(build: Builder, inside: Sequence[str], rows: str) -> str:
-    """Return rows [P, C], with 0 for points [P] that are outside along an axis, whatever number is there."""
+    """Return rows [P, C], with 0 for points [P] that are outside along an axis, even if the row has NaN."""
     if not inside:
         return rows
     everywhere = reduce(lambda one, other: build("And", one, other), inside)

@@ -1,6 +1,6 @@
 """Attention as one operator, which rewrites insert into the graph.
 
-Its matrices may be strided views: heads are often columns of one wider matrix.
+Its matrices may be strided views, since heads are often columns of one wider matrix.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from compiler.operators.record import Call, Input, Output, Types, rule
 from compiler.operators.types import rank_within
 
 MOST_ROWS = 64
-"""The most rows: each is a written-out step of the elimination, so more would be too much code."""
+"""The most rows. Each is a written-out step of the elimination, so more would be too much code."""
 
 
 def _det(build: Builder, call: Call) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Discrete Fourier transforms, as products with a matrix of known cosines and sines.
 
 The last axis of a signal has its real part, or its real and imaginary parts. Entries are computed in binary64
-from angles reduced to one turn, and products are in FP32, whatever the format of the graph is.
+from angles reduced to one turn. Products are in FP32, whatever the format of the graph.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ def _matrix(rows: int, columns: int, length: int, inverse: bool) -> Array:
 
 
 def _of_parts(matrix: Array, complex_in: bool, complex_out: bool) -> Array:
-    """Write a complex matrix as a real one: (real, imaginary) parts of rows and of columns are neighbours."""
+    """Write a complex matrix as a real one, where real and imaginary parts of rows and of columns are
+    neighbours."""
     real = np.stack([matrix.real, matrix.imag], axis=-1)
     made = np.stack([real, np.stack([-matrix.imag, matrix.real], axis=-1)], axis=1)
     made = made[:, : 1 + complex_in, :, : 1 + complex_out]
@@ -44,8 +45,8 @@ def _of_parts(matrix: Array, complex_in: bool, complex_out: bool) -> Array:
 def _real_inverse(rows: int, length: int) -> Array:
     """Return the inverse of a real transform, whose first ``rows`` values are known.
 
-    Each value occurs twice, once conjugated, except the first, and the middle one of an even length, which
-    are real.
+    Each value occurs twice, once conjugated. Exceptions are the first value, and the middle one of an even
+    length, which are real.
     """
     matrix = 2 * _matrix(rows, length, length, True)
     for row in {0, length // 2} if length % 2 == 0 else {0}:
@@ -82,7 +83,7 @@ def _length(call: Call) -> int:
 
 
 def _used(call: Call) -> int:
-    """Return the number of elements that are read of the operand; missing ones are zeros."""
+    """Return the number of elements that are read from the operand; missing ones are zeros."""
     length, size = _length(call), call.shape(0)[_axis(call)]
     return min(size, length // 2 + 1 if _inverts(call) and _is_one_sided(call) else length)
 

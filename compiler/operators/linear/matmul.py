@@ -126,14 +126,16 @@ def _needs_of_matmul(call: Call, number: int, box: Box) -> tuple[Box, ...]:
 
 
 _SMALLEST_BAND = 16
-"""The fewest rows for a band matrix: a shorter column may have many zeros by chance."""
+"""The fewest rows of a band matrix; a shorter column may have many zeros by chance."""
 
 
 def _rows_of_band(known: Array | None, columns: tuple[int, int], size: int) -> tuple[int, int]:
-    """Return the rows that some columns of a known band matrix have; for another matrix all ``size`` rows.
+    """Return the rows in which some columns of a known band matrix are not zero; for another matrix all
+    ``size`` rows.
 
     With a band matrix, as interpolation has, a product reads a window. An infinity outside the window does
-    not become NaN. Any other matrix is taken whole, however many zeros it has: divisions are the same then.
+    not become NaN. Any other matrix is needed whole, however many zeros it has, so that divisions do not
+    depend on them.
     """
     if known is None or known.ndim != 2 or size < _SMALLEST_BAND:
         return 0, size

@@ -1,8 +1,8 @@
 """Rotary position embedding: the operator Rotary, which rewrites insert into the graph, and RotaryEmbedding.
 
-Pairs of features are rotated by an angle that depends on the position: y = x cos + turned(x) sin, where
-turned(x) has every feature at its partner's place, one of the two negated. The partner of a feature (the one
-in the other half, or the neighbour) is an attribute.
+Pairs of features are rotated by an angle that depends on the position: y = x cos + turned(x) sin. turned(x)
+has every feature in its partner's place, and one of the two negated. The partner of a feature (the one in the
+other half, or the neighbour) is an attribute.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The operator Attention of ONNX, expanded into the operators that exporters use without it.
 
-A rewrite then makes it one phase, as for these exporters. Only masks and rows without any key need care: the
-result of such a row is 0.
+A rewrite then makes one phase of it, as for graphs of these exporters. Only masks and rows without any key
+need a special case: the result of such a row is 0.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _to_all_keys(build: Builder, mask: str, keys: int) -> str:
 
 
 def _window(call: Call) -> tuple[int | None, int | None]:
-    """Return the numbers of keys before and after its own that a query sees; None: all of them."""
+    """Return the numbers of keys before and after its own that a query sees; None means all."""
     left, right = (call.attrs.get(f"{side}_window_size", -1) for side in ("left", "right"))
     bounds = [int(size) if isinstance(size, int) and size >= 0 else None for size in (left, right)]
     return bounds[0], 0 if call.integer("is_causal") else bounds[1]

@@ -35,7 +35,7 @@ class StridedView:
     def part(self, operand: Shape, box: Box) -> Box:
         """Return a box of an operand that holds the elements in a box of the view.
 
-        Exact where every axis of the view goes along one axis of the operand.
+        It is exact if every axis of the view runs along one axis of the operand.
         """
         steps = compact(operand).strides
         low = [self.offset // step % size for step, size in zip(steps, operand, strict=True)]
@@ -75,7 +75,7 @@ class StridedView:
         """Return the view in another shape; None if the new axes have no strides.
 
         Axes of both shapes are compared from the first on. An axis of one element has the stride that it
-        would have with more, so that a stride has one formula if the extent of that axis is dynamic.
+        would have with more elements. So the stride has one formula if the extent of that axis is dynamic.
         """
         old, new = list(zip(self.shape, self.strides, strict=True)), list(shape)
         strides: list[int] = []

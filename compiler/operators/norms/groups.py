@@ -62,7 +62,7 @@ register(
 
 
 MOST_CHANNELS = LARGEST_EXTENT
-"""The most channels: an instruction sums them as one row."""
+"""The most channels, because an instruction sums them as one row."""
 
 
 def _by_groups(build: Builder, call: Call, groups: int, scale: str, shift: str) -> str:

@@ -95,7 +95,7 @@ def _in_training(build: Builder, call: Call) -> tuple[str, ...] | None:
 
 
 def _running(build: Builder, call: Call, at: int, new: str) -> str:
-    """Return the statistic ``at`` after a step of training; empty if it is not wanted."""
+    """Return the statistic ``at`` after a step of training; empty if it is not an output."""
     if not call.wants(at - 2):
         return ""
     old, momentum = call.name(at), call.number("momentum")
@@ -154,7 +154,7 @@ def normalized_axes(call: Call) -> tuple[int, ...]:
 
 
 def normalization_of(op: str) -> Normalization:
-    """Return how an operator normalizes; ValueError for one that does not."""
+    """Return how an operator normalizes; ValueError for an operator without normalization."""
     found = OPERATORS[op].normalization
     if found is None:
         raise ValueError(f"{op} normalizes nothing")
@@ -204,7 +204,8 @@ def _layer_norm_shapes(call: Call) -> tuple[Shape, ...]:
 
 
 def _needs_of_layer_norm(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
-    """Return whole rows; scale and bias only for the first result, as the statistics do without them."""
+    """Return whole rows; scale and bias only for the first result, because the statistics do not need
+    them."""
     rows = whole_along(box, call.shape(0), normalized_axes(call))
     if number:
         return (rows,)

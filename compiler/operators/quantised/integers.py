@@ -1,7 +1,7 @@
 """Operators on signed bytes, which rewrites and expansions make from quantised ones.
 
-Bytes inside a graph are signed, as the engines take them. An unsigned byte becomes the signed one that is 128
-less, with a zero point that is 128 less too.
+Bytes inside a graph are signed, as the engines take them. An unsigned byte becomes the signed byte whose
+value is 128 less, and so does its zero point.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ REQUANTISED = (
 )
 """Attributes of products of bytes: zero points of operand and result, limits and type of the result."""
 STEP_AWAY = Attribute("exact", "int", 1, allowed=(0, 1))
-"""With 0 integers may be one off, if the quotient is near a half."""
+"""With 0, integers may be off by one if the quotient is near a half."""
 
 
 @rule

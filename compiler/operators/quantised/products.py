@@ -62,14 +62,14 @@ def _total(build: Builder, parts: list[str]) -> str:
 
 
 def _single_total(build: Builder, parts: list[str]) -> str:
-    """Add such values to a float32, rounded once: two in FP32, more as integers first."""
+    """Add such values to a float32, rounded once: two values are added in FP32, more as integers first."""
     if len(parts) > _ROUNDED_ONCE:
         return build("Cast", _total(build, parts), to=_FLOAT32)
     return parts[0] if len(parts) == 1 else build("Add", *parts)
 
 
 def _matrix_product(build: Builder, left: _Centred, right: _Centred) -> list[str]:
-    """Multiply matrices, cut along the inner axis into pieces whose sums are exact, as float32."""
+    """Multiply matrices in pieces of the inner axis whose sums are exact, as float32."""
     (x, largest_x), (y, largest_y) = left, right
     step, inner = EXACT_INTEGERS // (largest_x * largest_y), build.shape(x)[-1]
     if inner <= step:
@@ -173,7 +173,7 @@ def _per_map(build: Builder, name: str, rank: int) -> str:
 
 
 def _convolved(build: Builder, call: Call, left: _Centred, right: _Centred) -> str:
-    """Convolve, cut along the channels of every group into pieces whose sums are exact."""
+    """Convolve in pieces of every group's channels whose sums are exact."""
     (x, largest_x), (w, largest_w) = left, right
     names = ("auto_pad", "dilations", "group", "pads", "strides")
     attrs = {name: call.attrs[name] for name in names if name in call.attrs}

@@ -30,7 +30,8 @@ def _along(build: Builder, call: Call, name: str) -> str:
 
 
 def _repeated(build: Builder, name: str, axis: int, size: int, shape: Shape) -> str:
-    """Repeat one value per block of ``size`` elements of an axis per element; the last may be shorter."""
+    """Expand one value per block of ``size`` elements of an axis to one per element; the last block may be
+    shorter."""
     blocks = build.shape(name)
     with_ones = reshaped(build, name, *blocks[: axis + 1], 1, *blocks[axis + 1 :])
     wide = broadcast(build, with_ones, (*blocks[: axis + 1], size, *blocks[axis + 1 :]))

@@ -1,4 +1,5 @@
-"""The sum of two quantised tensors, quantised: DequantizeLinear, Add and QuantizeLinear in one operator."""
+"""Adds two quantised tensors and quantises the sum: DequantizeLinear, Add and QuantizeLinear in one
+operator."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _SIGNED = Types("B", ("int8",))
 class SumQuantisation:
     """Scales and zero points of the operands and of the result, and the bytes that limit the result.
 
-    ``exact``: results must be ONNX's; otherwise they may be one off.
+    ``exact``: results must be ONNX's; otherwise they may be off by one.
     """
 
     a_scale: float

@@ -1,7 +1,7 @@
-"""Control flow by data: one of two graphs, or a graph repeatedly.
+"""Control flow that data decides: one of two graphs, or a graph repeatedly.
 
-Importers make such nodes when a condition or a count is not known. The graphs take the operands of the node
-by their positions, and use nothing else of the graph around it.
+Importers make such nodes when a condition or a count is not known. The graphs receive the operands of the
+node by position, and use no other values of the graph around it.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ register(
         inputs=(Input("limit", INT64, optional=True), Input("values", _EACH, optional=True, variadic=True)),
         outputs=(Output("outputs", _EACH, variadic=True),),
         attributes=(
-            # 1: the first carried value tells whether there is one more step
+            # 1 if the first carried value tells that there is one more step
             Attribute("conditional", "int", required=True, allowed=(0, 1)),
             # 1: the first input of the graph is the number of the step
             Attribute("numbered", "int", required=True, allowed=(0, 1)),

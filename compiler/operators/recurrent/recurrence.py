@@ -62,7 +62,7 @@ def _recurrence(call: Call, *operands: Array | None) -> tuple[Array, ...]:
 
 
 def _needs(call: Call, number: int, box: Box) -> tuple[Box | None, ...]:
-    """Return the steps up to the wanted ones, in the order of time; the cells of an LSTM come after all."""
+    """Return the steps up to the wanted ones, in the order of time; the cells of an LSTM follow all steps."""
     steps, _, columns = call.shape(0)
     (begin, end), batch, _ = box.intervals
     begin, end = (begin if end <= steps else 0, steps) if call.integer("backwards") else (0, end)
@@ -101,7 +101,8 @@ register(
 _PLANE = block_channels(16)
 """Units are padded to a multiple of a plane, so that every gate begins with a plane."""
 FEWEST_UNITS, MOST_UNITS = 16, 256
-"""Limits of a layer's units: with fewer, most work is padding; weights of more do not fit into one tile."""
+"""Limits of a layer's units. With fewer units most work is padding; with more, the weights do not fit into
+one tile."""
 
 
 @dataclass(frozen=True)

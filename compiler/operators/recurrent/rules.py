@@ -7,7 +7,7 @@ from compiler.operators.record import Call, Rule
 from .recurrence import FEWEST_UNITS, GATES, MOST_UNITS
 
 MOST_STEPS = 1000
-"""The most steps that are written out: unless a layer is one operator, each step is code of its own."""
+"""The most steps that are written out, because each step is separate code unless a layer is one operator."""
 
 
 PARAMETERS: dict[str, tuple[float | None, float | None]] = {
@@ -43,9 +43,10 @@ def activation_names(call: Call, op: str) -> list[str]:
 
 
 def is_one_operator(call: Call, op: str, ranged: bool = False) -> bool:
-    """Return True if one operator can compute all steps: usual activations, constant weights, no options.
+    """Return True if one operator can compute all steps: supported activations, constant weights, no options.
 
-    A GRU that resets before the product with its state becomes one only if the number of steps is dynamic.
+    A GRU that resets before the product with its state becomes one operator only if the number of steps is
+    dynamic.
     """
     hidden = call.shape(2)[2]
     usual = tuple(activation_names(call, op)) == DEFAULTS[op] * len(DIRECTIONS[call.string("direction")])

@@ -1,7 +1,7 @@
 """One direction of an RNN, GRU or LSTM that is written out step by step, and the step of each.
 
-Names follow the specification: W and R are the weights of the operand and of the state, one block of
-hidden_size rows per gate, H and C the state, Wb and Rb the halves of the bias B, P the peepholes.
+Names follow the specification. W and R are the weights of the operand and of the state, with one block of
+hidden_size rows per gate. H and C are the state, Wb and Rb the halves of the bias B, P the peepholes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Activation = Callable[[Builder, str], str]
 def activations_of(call: Call, op: str) -> list[Activation]:
     """Return the activations of all directions.
 
-    Alpha and beta are given, in turn, to those with parameters.
+    Alpha and beta are given, in turn, to the activations that have parameters.
     """
     alphas, betas = (list(call.numbers(f"activation_{which}") or ()) for which in ("alpha", "beta"))
     activations = []
@@ -106,7 +106,7 @@ class Direction:
     def initial(self, operand: int, batch: int) -> str:
         """Return the state before the first step.
 
-        With layout 1, which not all layers have, batches come first.
+        With layout 1, which only some layers have, batches come first.
         """
         build, name = self.build, self.call.name(operand)
         if not name:
@@ -118,7 +118,7 @@ class Direction:
     def activated(self, which: int, x: str) -> str:
         """Apply an activation to a value, which is first limited to -clip ..
 
-        Clip if there is such an attribute.
+        Clip values if the attribute clip is given.
         """
         build = self.build
         if self.call.attrs.get("clip") is not None:

@@ -93,7 +93,7 @@ register(
             Input("most", INT64, optional=True),  # the most boxes of a class
             Input("overlap", FLOAT, optional=True),
             Input("score", FLOAT, optional=True),
-            Input("number", INT64, optional=True),  # of existing boxes; the others are padding
+            Input("number", INT64, optional=True),  # numbers of existing boxes; the others are padding
         ),
         outputs=(Output("selected", INT64),),
         attributes=(

@@ -24,7 +24,7 @@ from compiler.operators.record import (
 from compiler.operators.types import FLOAT, INDEX, axis_from_front, axis_of
 
 _LONGEST_LANE = 1 << 15
-"""Elements up to which the lanes of one tile take less time than steps of all tiles."""
+"""Number of elements up to which a single tile with its lanes is faster than steps on all tiles."""
 
 
 def _summed_in_lanes(shape: Shape, axis: int) -> bool:

@@ -1,6 +1,6 @@
-"""Places that data decide: true elements, the order of rows, with room for the most of them.
+"""Places that data decides: true elements and the order of rows, with room for the largest number of them.
 
-Readers write operators whose results have data-dependent sizes with these (``frontend/onnx/found``). Every
+Readers replace operators whose results have data-dependent sizes by these (``frontend/onnx/found``). Every
 result has room for a known number of places; the places after those found are zeros.
 """
 

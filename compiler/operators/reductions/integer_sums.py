@@ -1,7 +1,8 @@
 """Sums of integers along axes of dynamic length.
 
-ReduceSum adds integers by halves, whose nodes differ for each length. Here the kernel core adds them one
-after another: so are masks summed that grow along with a state (``compiler/evaluation/sizes/growth.py``).
+ReduceSum adds integers by halves, which needs different nodes for each length. Here the kernel core adds them
+one after another. This serves masks that grow along with a state and are summed
+(``compiler/evaluation/sizes/growth.py``).
 """
 
 from __future__ import annotations

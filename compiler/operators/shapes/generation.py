@@ -95,7 +95,8 @@ def delta_not_zero(call: Call) -> str | None:
 
 
 def _numbers(call: Call) -> list[int | float]:
-    """Return start, limit and delta of a Range, integers as such: binary64 does not hold all of int64."""
+    """Return start, limit and delta of a Range; integers stay integers, because binary64 does not hold all of
+    int64."""
     return [value.reshape(()).item() for value in call.values[:3] if value is not None]
 
 

@@ -33,7 +33,7 @@ def _append(call: Call, cache: Array, rows: Array) -> tuple[Array, ...]:
 
 
 def _needs(call: Call, number: int, box: Box) -> tuple[Box, ...]:
-    """Return the boxes: any place along the axis may be a written one; along the others the places agree."""
+    """Return the boxes: along the axis any place may be written; along the other axes the places agree."""
     axis = axis_from_front(call.integer("axis"), call.tensor(0).rank)
     return box, box.along(axis, 0, call.shape(1)[axis])
 

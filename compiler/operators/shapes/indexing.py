@@ -37,7 +37,8 @@ def _needs_of_gather(call: Call, number: int, box: Box) -> tuple[Box, ...]:
 
 
 def _of_data(call: Call, axis: int) -> bool:
-    """Return True along axes of data, and of computed indices: known ones count from a whole axis."""
+    """Return True along the axes of data and of computed indices; known indices count from the end of a whole
+    axis."""
     first, rank = axis_of(call), call.tensor(1).rank
     return call.values[1] is None or not first <= axis < first + rank
 

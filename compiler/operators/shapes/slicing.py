@@ -38,8 +38,8 @@ def slice_operands(call: Call) -> list[tuple[int, int, int, int]]:
 def slice_ranges(call: Call) -> tuple[range, ...]:
     """Return the indices that a Slice takes along each axis.
 
-    Clamped as ONNX Slice 13 says, which differs from Python in one case: going backwards from a start before
-    the first element begins at the first element, where Python takes nothing.
+    They are clamped as ONNX Slice 13 says, which differs from Python in one case. A backward slice that
+    starts before the first element begins at the first element, where Python takes nothing.
     """
     ranges = [range(size) for size in call.shape(0)]
     for axis, start, end, step in slice_operands(call):

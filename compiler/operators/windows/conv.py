@@ -30,7 +30,7 @@ from .large import conv_of_blocks, large_axis
 from .taps import padded, taps
 
 CONVOLVED = Contraction(lambda call: math.prod(call.shape(1)[1:]), lambda call: 0)
-"""A sum has the weights of one channel of the result, which axis 0 of the weights has."""
+"""A sum has the weights of one channel of the result, which is axis 0 of the weights."""
 GROUP = Attribute("group", "int", 1, minimum=1)
 KERNEL_SHAPE = Attribute("kernel_shape", "ints", minimum=1)
 
@@ -98,7 +98,8 @@ def conv_needs(call: Call, number: int, box: Box) -> tuple[Box, ...]:
 
 
 _MOST_MOVED = 1 << 23
-"""The most elements of shifted images that are multiplied at once; few taps at once make slow products."""
+"""The most elements of shifted images that are multiplied at once; with few taps at once, products are
+slow."""
 
 
 def conv_sums(call: Call, x: Array, w: Array, b: Array | None = None) -> Array:
@@ -130,7 +131,7 @@ def _conv(call: Call, x: Array, w: Array, b: Array | None = None) -> tuple[Array
 def _expand_conv(build: Builder, call: Call) -> tuple[str, ...] | None:
     """Expand volumes, windows that are all padding, and windows too large for the engines.
 
-    The lowering computes the other calls.
+    The lowering computes all other calls.
     """
     window = conv_window(call)
     axis = large_axis(window) if len(window.image) < 3 else None
@@ -140,7 +141,7 @@ def _expand_conv(build: Builder, call: Call) -> tuple[str, ...] | None:
 
 
 def _conv_of_padded(build: Builder, call: Call, window: Window) -> tuple[str, ...] | None:
-    """Write the padding as a Pad if a whole window fits into it, or the engines cannot take it."""
+    """Write the padding as a Pad if a whole window fits into it, or if the engines cannot take it."""
     pads = zip(window.extents, window.pads_begin, window.pads_end, strict=True)
     if all(max(before, after) < min(extent, LARGEST_PAD + 1) for extent, before, after in pads):
         return None

@@ -50,10 +50,12 @@ class Window:
         return _extents(self.kernel, self.dilations)
 
     def bare(self, axis: int) -> int | None:
-        """Return the first output position along a spatial axis whose window holds no element of the image.
+        """Return the first output position along a spatial axis whose window contains no element of the
+        image.
 
-        A window that begins in the image holds one, a window that begins after it none. Before the image,
-        the gaps between taps repeat after as many positions as the dilation has elements.
+        A window that begins inside the image contains an element, a window that begins after it contains
+        none. Before the image, the gaps between taps repeat after as many positions as the dilation has
+        elements.
         """
         dilation, step, pad = self.dilations[axis], self.strides[axis], self.pads_begin[axis]
         positions = np.append(np.arange(dilation + 1), -(-(self.image[axis] + pad) // step))

@@ -1,8 +1,9 @@
-"""Windows and steps beyond the engines' limits, as smaller ones that the chip computes at once.
+"""Replaces windows and steps beyond the engines' limits by smaller ones that the chip computes at once.
 
-A convolution sees blocks of neighbouring positions as channels: with blocks of f positions, a kernel of K
-becomes one of K / f. Several consecutive results can be maps of one position, so that a block can exceed a
-stride. All products remain in one sum. A pool is split into several shorter windows, or folds blocks.
+A convolution treats blocks of neighbouring positions as channels. With blocks of f positions, a kernel of K
+becomes one of K / f. Several consecutive results can be maps of one position, so a block can be larger than a
+stride. All products are still added in one sum. A pool is split into several shorter windows, or folds
+blocks.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def _filled(build: Builder, x: str, axis: int, before: int, after: int, fill: fl
 
 
 class _Blocks:
-    """The division of an axis into blocks: ``phases`` consecutive results are maps of one position."""
+    """The division of an axis into blocks; ``phases`` consecutive results are maps of one position."""
 
     def __init__(self, window: Window, axis: int) -> None:
         self.stride, self.extent = window.strides[axis], window.extents[axis]
@@ -186,7 +187,7 @@ def _pool_of_part(build: Builder, op: str, piece: str, window: Window, axis: int
 
 
 def _pool_of_blocks(build: Builder, op: str, piece: str, window: Window, axis: int, length: int) -> str:
-    """Fold blocks of a stride as far as the window reaches, then pool the other axes."""
+    """Fold blocks of a stride over the extent of the window, then pool the other axes."""
     stride, place = window.strides[axis], 2 + axis
     blocks = _split_axis(build, _filled(build, piece, place, 0, stride - length), place, stride)
     fold = "ReduceMax" if op == "MaxPool" else "ReduceMean"

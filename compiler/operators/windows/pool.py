@@ -40,7 +40,7 @@ def pool_window(call: Call) -> Window:
 
 
 def _of_blocks(call: Call, axis: int) -> bool:
-    """Return True along batch and channels, and where windows touch and no other one is padded."""
+    """Return True along batch and channels, and along axes whose windows are adjacent and cover the image."""
     if axis < 2:
         return True
     window, at = pool_window(call), axis - 2
@@ -169,7 +169,8 @@ register(
 
 
 def averaged_counts(call: Call, window: Window) -> Array:
-    """Count the elements that each window averages [1, 1, *output]: the image's, or also the padding's.
+    """Count the elements that each window averages [1, 1, *output]: those of the image, or also those of the
+    padding.
 
     Positions that ceil_mode reaches beyond the padding are never counted (ONNX AveragePool 19; PyTorch too).
     """
@@ -194,7 +195,7 @@ def _average_pool(call: Call, x: Array) -> tuple[Array, ...]:
 
 
 def _expand_average_pool(build: Builder, call: Call) -> tuple[str, ...] | None:
-    """Expand dilated, large and three-dimensional windows; the lowering computes the other calls."""
+    """Expand dilated, large and three-dimensional windows; the lowering computes all other calls."""
     window = pool_window(call)
     plain = max(window.dilations) == 1 and len(window.image) < 3
     axis = large_axis(window) if plain else None

@@ -1,7 +1,7 @@
 """Pass ``barrier_opt``: phases that must wait for all tiles are marked with a barrier.
 
 A phase has to wait if it reads bytes of DDR that were written since the last barrier, or writes bytes that
-were read or written since then: tiles may still be executing the phases before.
+were read or written since then. Tiles may still be executing earlier phases.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Constants of several chips in one program: each chip has its own in the place of the first chip's.
+"""Constants of several chips in one program: each chip finds its own where the first chip has its constants.
 
 All chips run the same text. Their programs differ in the bytes of ``.ddr``. The joined program has these once
 for every chip with constants of its own.
@@ -33,7 +33,8 @@ def _without_checksum(text: str) -> list[str]:
 def with_chips(
     text: str, constants: Bytes, image: Image, others: Mapping[tuple[int, ...], Image]
 ) -> tuple[str, Bytes]:
-    """Text and constants of a program for the first chips, followed by the constants of other chips."""
+    """Return text and constants of a program for the first chips, followed by the constants of other
+    chips."""
     own = _segment(image)
     pieces: list[Bytes] = [constants]
     lines = _without_checksum(text)
@@ -67,7 +68,7 @@ class PlacedConstants:
 def with_overlaid(stages: Sequence[Mapping[tuple[int, ...], PlacedConstants]]) -> tuple[list[str], bytes]:
     """Lines that declare the constants of all stages of a pipeline at the same place, and their bytes.
 
-    ``stages`` has, for each stage, the chips with the same constants. Chip 0 has the first ones.
+    ``stages`` has, for each stage, the chips with the same constants. Chip 0 uses the first set.
     """
     sets = [each for stage in stages for each in stage.items()]
     size = max(len(own.data) for _, own in sets)

@@ -1,10 +1,9 @@
 """Pass ``ddr_reorder``: every value gets its place in DDR.
 
-Graph inputs, outputs and constants have memory of their own; the other values share memory if they are not
-alive in the same phase. Sharing may add barriers between phases of one layer (``group_order``). If it does,
-and DDR is large enough, values of one layer have memory of their own. A value that becomes a graph output, or
-a part of a Concat's result, is computed there directly if its bytes are the same; otherwise a copy is
-inserted.
+Graph inputs, outputs and constants have separate memory. The other values share memory if they are not alive
+in the same phase. Sharing may add barriers between phases of one layer (``group_order``). If it does, and DDR
+is large enough, the values of one layer do not share memory. A value that becomes a graph output, or a part
+of a Concat's result, is computed there directly if its bytes are the same. Otherwise a copy is inserted.
 """
 
 from __future__ import annotations
@@ -49,9 +48,9 @@ class DdrReorderPass:
 class _Placer:
     """Places the values of a module.
 
-    ``views`` maps values that are part of another one to that value and a byte offset. ``symbols`` has the
+    ``views`` maps values that are part of another value to that value and a byte offset. ``symbols`` has the
     symbol of each graph input and output by the value that has its memory. ``in_place`` are operations that
-    views make superfluous.
+    need no code because of views.
     """
 
     def __init__(self, context: Context, module: ModuleOp) -> None:
@@ -89,7 +88,8 @@ class _Placer:
                 self.views[operation.results[0]] = (inputs[operation.updates.data], 0)
 
     def _place_carried(self) -> None:
-        """Keep values that loops carry in the memory of the first one, or of a copy if others need it."""
+        """Keep the values that loops carry in the memory of the first one, or of a copy of it if others need
+        it."""
         for operation in operations(self.module):
             for value, result in operation.carried if isinstance(operation, ControlOperation) else ():
                 home = value if self._is_spare(value) else self._copied(value, operation, operation.node.data)
@@ -99,7 +99,7 @@ class _Placer:
                 self.views[result] = (home, 0)
 
     def _is_spare(self, value: SSAValue) -> bool:
-        """True if a value has memory of its own and only one user."""
+        """True if a value has its own memory and only one user."""
         owner = value.owner
         assert isinstance(owner, TensorOperation)
         own = computes(owner) and value not in self.views and owner.updates is None
@@ -127,11 +127,11 @@ class _Placer:
         return is_plain_name(name) and not self.context.prefix
 
     def _is_free(self, root: SSAValue) -> bool:
-        """True if a value is computed by a phase and not a graph output yet."""
+        """True if a phase computes a value that is not a graph output yet."""
         return not isinstance(root.owner, InputOp | LoadConstOp) and root not in self.symbols
 
     def _copied(self, value: SSAValue, user: TensorOperation, node: str) -> SSAValue:
-        """A copy of a value, made before its user."""
+        """Insert a copy of a value before its user."""
         attributes = {"node": StringAttr(node)}
         made = CastOp.create(operands=[value], result_types=[value.type], attributes=attributes)
         Rewriter().insert_op(made, InsertPoint.before(user))
@@ -163,8 +163,8 @@ class _Placer:
     def _may_begin(self, value: SSAValue, offset: int) -> bool:
         """True if the operation that computes a value may store it from an offset on.
 
-        Cores store whole lines of their caches, no line by two cores (isa/timing.md 15.15, board), and divide
-        the lines as if the value began with one.
+        Cores store whole lines of their caches, and no two cores store to one line (isa/timing.md 15.15,
+        board). They divide the lines as if the value began with a line.
         """
         owner = value.owner
         return offset % CACHE_LINE == 0 or not (
@@ -231,7 +231,7 @@ class _Placer:
         return places, max(ends, default=0)
 
     def _layers(self, found: list[TensorOperation]) -> list[int]:
-        """For each operation the highest layer up to it; a copy may be placed later than necessary."""
+        """For each operation, the highest layer up to it; copies may be placed later than necessary."""
         layer = layers(found)
         return list(accumulate((layer[operation] for operation in found), max))
 
@@ -262,7 +262,7 @@ class _Placer:
 
 
 def _named(ddr_range: DdrRange, own: str) -> Place:
-    """A place with its symbol: the memory's if the place is its beginning, else one of its own."""
+    """A place with its symbol: that of the memory if the place is its beginning, otherwise a new one."""
     base = ddr_range.symbol
     return (base if ddr_range.begin == 0 and not base.endswith(VARIABLES) else own), ddr_range
 

@@ -17,13 +17,13 @@ from tx8isa.cost.rates import ddr_rate
 from tx8isa.machine.description import Machine
 
 _USED = 0.75
-"""The part of a phase's estimated time that counts; a late load delays the whole next phase."""
+"""The part of a phase's estimated time that is used, because a late load delays the whole next phase."""
 
 
 def early_bytes(kernels: Sequence[Kernel], machine: Machine) -> dict[int, int]:
-    """For each phase that can begin with more weights, by its number: bytes of them that a tile loads.
+    """For each phase that can begin with more weights, by its number: the bytes of weights that a tile loads.
 
-    They are the bytes that DDR could move while the phase before is executed, beside that phase's own.
+    They are the bytes that DDR could move during the phase before, in addition to those of that phase.
     """
     found: dict[int, int] = {}
     for number, (host, kernel) in enumerate(pairwise(kernels), 1):
@@ -35,7 +35,7 @@ def early_bytes(kernels: Sequence[Kernel], machine: Machine) -> dict[int, int]:
 def _idle_bytes(kernel: Kernel, machine: Machine) -> int:
     """Bytes for each tile that DDR could move in addition while a phase is executed.
 
-    Loads before the phase begins shorten it by at most the time of DDR for them, so the difference stays.
+    Loads before the phase begins shorten it at most by their time on the DDR; the remaining time is kept.
     """
     expected = estimate(kernel, machine)
     possible = _USED * expected.cycles * ddr_rate(machine)

@@ -1,4 +1,4 @@
-"""Memory for values with live ranges: two values share bytes only if they are never alive together."""
+"""Places values with live ranges in memory: two values share bytes only if they are never alive together."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class LiveRange:
 def best_fit(live_ranges: Sequence[LiveRange], grain: int) -> list[int]:
     """An address for each live range, a multiple of ``grain``.
 
-    Ranges are placed by their first steps, larger ones first. Each gets the smallest gap between the values
-    that are alive then.
+    Ranges are placed by their first steps, larger ones before smaller ones. Each gets the smallest gap
+    between the values that are alive then.
     """
     addresses = [0] * len(live_ranges)
     spans = [round_up(max(live_range.size, 1), grain) for live_range in live_ranges]

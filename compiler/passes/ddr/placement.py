@@ -2,9 +2,9 @@
 
 ``dev_info`` of an operation has the symbol of its result (``ddr``), the symbol of the memory that holds it
 (``base``, the same symbol if that memory is not shared), and its ``offset`` and ``bytes`` there. If a group
-has several results, these keys are for the first, and ``more`` has them for each of the others. With
-``in_place`` the operation has nothing to do: its operands are already in the result's place, or the result is
-a part of the operand.
+has several results, these keys are for the first result. ``more`` has them for each of the others. With
+``in_place`` the operation needs no code: its operands are already in the result's place, or the result is a
+part of the operand.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class DdrRange:
 
     @property
     def lines(self) -> DdrRange:
-        """The whole lines of a core's cache that have a byte of the range; memories begin with a line."""
+        """The whole cache lines of a core that contain a byte of the range; memories begin with a line."""
         end = round_up(self.end, CACHE_LINE)
         return replace(self, begin=self.begin // CACHE_LINE * CACHE_LINE, end=end)
 

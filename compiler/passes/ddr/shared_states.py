@@ -1,4 +1,4 @@
-"""States of several networks in one program: those of the same name are the same memory."""
+"""States of several networks in one program; states with the same name are the same memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from compiler.passes.base import Context, operations
 def shared_states(
     networks: Sequence[tuple[Context, ModuleOp]], entries: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Symbols of states that an earlier network has too, with the symbol there.
+    """Symbols of states that an earlier network has too, each with the earlier symbol.
 
     ``entries``: the entry of each network if these are stages of pipelines, which share inputs of the entry.
     GraphError for every state that is not the same tensor in both.

@@ -1,7 +1,7 @@
 """Pass ``state_update``: the new value of a state is written into the memory of the old one.
 
 An operation that only replaces parts of the old value writes just these parts. Any other operation writes its
-result there if it does not read the old value; in the step of a loop also if it reads only the elements that
+result there if it does not read the old value. In the step of a loop, it may also read just the elements that
 it writes. Other readers of the old value are placed before. Where that is impossible, the end of the program
 copies the new value there.
 """
@@ -40,7 +40,7 @@ from compiler.passes.groups.views import (
 
 
 class StateUpdatePass:
-    """Sets the attribute ``updates`` of operations, puts readers before them, and inserts copies."""
+    """Sets the attribute ``updates`` of operations, moves readers before them, and inserts copies."""
 
     name = "state_update"
 
@@ -103,7 +103,7 @@ class _Updater:
                 yield _State(inputs[operation.state.data], operation)
 
     def _stage(self, state: _State, states: Sequence[_State]) -> None:
-        """Copy a new value that is the old one of another state, whose memory may be overwritten first."""
+        """Copy a new value that is the old value of another state, whose memory may be overwritten first."""
         root = memory_root(state.new)
         if state.new is not state.old and any(root is other.old for other in states):
             state.present.operands[0] = self._copied(state).results[0]
@@ -156,7 +156,7 @@ class _Updater:
         return [last], ""
 
     def _reads_more(self, writer: TensorOperation, state: _State) -> bool:
-        """True if an operation that updates the state reads its memory in other operands as well."""
+        """True if an operation that updates the state reads its memory through other operands as well."""
         memory = {state.old, _updated(writer)}
         others = [value for value in writer.operands if same_memory(value) not in memory]
         twice = sum(same_memory(value) in memory for value in writer.operands) > 1
@@ -171,7 +171,7 @@ class _Updater:
         return defaultdict(set, edges)
 
     def _readers(self, value: SSAValue) -> Iterator[TensorOperation]:
-        """The operations that read the memory of a value, also in another shape or a part of it."""
+        """The operations that read the memory of a value, also under another shape or in part."""
         if self.found is None:
             self.found = readers_of(list(operations(self.module)))
         for operation in self.found.get(value, ()):
@@ -206,7 +206,7 @@ class _Updater:
 
 
 def _updated(operation: TensorOperation) -> SSAValue | None:
-    """The value whose parts an operation replaces, if it can do that in the memory of the value."""
+    """The value of which an operation replaces a part, if it can do so in place."""
     member = next(
         (found for op, each in LOWERINGS.items() if each.updates and (found := sole_member(operation, op))),
         None,
@@ -223,7 +223,7 @@ def _element_by_element(operation: TensorOperation, operands: Sequence[SSAValue]
 
 
 def _last_node(operation: TensorOperation) -> str:
-    """The node that computes the result of an operation; in a sequence of groups, the last one."""
+    """The node that computes the result of an operation; the last one in a sequence of groups."""
     if isinstance(operation, GroupOp) and "stages" in operation.attributes:
         return main_member(operation.members[::-1]).node.data
     return _name(operation)

@@ -19,7 +19,7 @@ _Change = ChannelNormOp | CastOp
 
 
 class AlignOptPass:
-    """Merges chains of channel_norm and cast, and erases those and constants that have no user then."""
+    """Merges chains of channel_norm and cast, and erases operations and constants that then have no user."""
 
     name = "align_opt"
 
@@ -34,7 +34,7 @@ class AlignOptPass:
 
 
 def _merge(second: _Change, first: _Change) -> None:
-    """Replace two operations by one if the result is the same and less data is moved."""
+    """Replace two operations by one if the result is the same and the one moves less data."""
     source, between, result = first.operands[0], first.results[0], second.results[0]
     if _converts(first) and _converts(second):
         return  # rounding twice gives other values than rounding once

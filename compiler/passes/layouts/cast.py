@@ -1,5 +1,5 @@
-"""Pass ``cast``: floats inside the graph get the compute format; inputs and outputs keep their own,
-unless control flow executes the graph: then they are values inside another one.
+"""Pass ``cast``: floats inside the graph get the compute format. Inputs and outputs keep their own, unless
+control flow executes the graph, because they are then values inside another graph.
 
 Nodes that the graph marks as precise (:class:`compiler.graph.Graph`) compute in FP32.
 """
@@ -51,7 +51,7 @@ class CastPass:
 
 
 class _Casts:
-    """The formats in which operations compute, and one cast per value and format."""
+    """Decides the formats in which operations compute; each value has one cast for each format."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -81,8 +81,8 @@ class _Casts:
     def after_input(self, operation: InputOp) -> None:
         """Cast an input of another format.
 
-        It is not rounded before an operation that quantises it, which would change the result. Nor is it if
-        all readers compute in FP32, perhaps because the format cannot hold its values.
+        It is not rounded before an operation that quantises it, because that would change the result. Nor is
+        it if all readers compute in FP32, perhaps because the format cannot hold its values.
         """
         value, compute = operation.results[0], self.context.compute
         if not format_of(value.type).is_float or format_of(value.type) is compute:

@@ -1,7 +1,7 @@
 """Pass ``cast_fusion``: operations that can load or store FP32 take over the casts before and after them.
 
-A cast from FP32 that only such an operation uses, and a cast of its result to FP32, then need no phase; nor
-if there is only another shape between.
+A cast from FP32 that only such an operation uses, and a cast of its result to FP32, then need no phase. The
+same holds if only a change of shape is between them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from tx8isa.numbers.formats import Format
 
 
 class CastFusionPass:
-    """Erases casts from FP32 before operations that take it, and casts to FP32 after those that give it."""
+    """Erases casts from FP32 before operations that load FP32, and casts to FP32 after operations that store
+    it."""
 
     name = "cast_fusion"
 

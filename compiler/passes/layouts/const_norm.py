@@ -13,8 +13,8 @@ from compiler.passes.base import Context, operations
 class ConstNormPass:
     """Replaces every channel_norm and cast of a constant by a constant of the result's type.
 
-    The data of a constant keep the shape and the digits that they have in the graph; its type says how they
-    are stored.
+    The data of a constant keeps the shape and the precision that it has in the graph; its type says how it is
+    stored.
     """
 
     name = "const_norm"

@@ -30,7 +30,7 @@ _Key = tuple[object, ...]
 
 
 class CsePass:
-    """Replaces every operation that has an equal one before it by that one; erases constants without user."""
+    """Replaces every operation that equals an earlier one by that one; erases constants without users."""
 
     name = "cse"
 

@@ -1,6 +1,6 @@
 """Pass ``layout_align``: a channel_norm is inserted where a value is not in the order that its user needs.
 
-There is one channel_norm for each value and order, after the operation that computes the value.
+Each value and order has one channel_norm, after the operation that computes the value.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Aligner:
         operation.operands[index] = self.made[key]
 
     def _of_rank(self, value: SSAValue, rank: int) -> SSAValue:
-        """A value, or a constant whose shape gets leading ones until it has ``rank`` axes."""
+        """A value; a constant gets leading axes of 1 until it has ``rank`` axes."""
         if rank == len(shape_of(value.type)):
             return value
         assert isinstance(value.owner, LoadConstOp)

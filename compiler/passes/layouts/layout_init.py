@@ -1,7 +1,7 @@
 """Pass ``layout_init``: every value gets the order that the lowering of its operation prefers.
 
 An operation that follows its operands is left in the plain order. Identities, which expansions leave, are
-erased because they would ask for an order of their own.
+erased because they would influence the choice of orders.
 """
 
 from __future__ import annotations

@@ -34,11 +34,11 @@ _WIDEST = 32
 """Bits of the widest elements that a change of order moves."""
 
 _TRANSPOSE, _REPACK = 2, 1
-"""Relative cost of a change of order with a transposition, and of one without or of integers."""
+"""Relative cost of a change of order with a transposition, and of one without it or of integers."""
 
 
 def policy(operation: TensorOperation) -> Order:
-    """The order that the lowering of an operation prefers for the result; FOLLOW: as the operands."""
+    """The order of the result that the lowering of an operation prefers; FOLLOW: that of its operands."""
     if isinstance(operation, CastOp) or _gives_image(operation):
         return Order.FOLLOW
     if not isinstance(operation, NodeOperation) or not operation.operands:
@@ -76,7 +76,7 @@ def fits(operation: TensorOperation, order: Order) -> bool:
 
 
 def _moves(operation: TensorOperation) -> bool:
-    """True if an operation follows its operands although these have other shapes than the result."""
+    """True if an operation follows its operands although their shapes differ from the result's."""
     return operation.op in OPERATORS and OPERATORS[operation.op].moves
 
 
@@ -134,7 +134,7 @@ def _makes_integers(op: str) -> bool:
 
 
 def _moves_integers(op: str) -> bool:
-    """True if an operator moves or chooses such integers where they are."""
+    """True if an operator moves or selects such integers without changing their places."""
     record, entry = OPERATORS.get(op), LOWERINGS.get(op)
     if record is None or entry is None:
         return op == _CHANNEL_NORM
@@ -148,7 +148,7 @@ def full_shape(value: SSAValue, rank: int) -> tuple[int, ...]:
 
 
 def wanted(operation: TensorOperation, index: int, order: Order) -> Order | None:
-    """The order in which an operation that computes in ``order`` needs an operand; None if any will do."""
+    """The order in which an operation that computes in ``order`` needs an operand; None if it accepts any."""
     value = operation.operands[index]
     if operation.op == "Transpose":
         is_alias = (

@@ -1,8 +1,8 @@
 """Pass ``layout_transmit``: operations that follow their operands get an order from their neighbours.
 
-From convolutions and pools the order is passed on to their users, then back to the operations before them
-where that saves a change of order. Then each operation takes the order that needs the cheapest changes
-around it, until nothing improves.
+Orders are passed from convolutions and pools to their users, then back to earlier operations if that saves a
+change of order. Then each operation takes the order with the cheapest changes around it, until nothing
+improves.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _from_users(operation: TensorOperation) -> Order:
 
 
 def _improve(operation: TensorOperation) -> bool:
-    """Give an operation the order with the cheapest changes around it; returns whether that is a new one."""
+    """Give an operation the order with the cheapest changes around it; returns True if the order is new."""
     present = order_of(operation.results[0].type)
     possible = [order for order in ORDERS if fits(operation, order)]
     best = min(possible, key=lambda order: _cost(operation, order))
@@ -88,7 +88,7 @@ def _wants(uses: Iterable[tuple[TensorOperation, int]]) -> set[Order | None]:
 
 
 def _want(user: TensorOperation, index: int) -> Order | None:
-    """The order in which a user needs an operand if it computes in the order of its result."""
+    """The order in which a user needs an operand if it computes in its result's order."""
     if isinstance(user, OutputOp):
         return Order.PLAIN
     return wanted(user, index, order_of(user.results[0].type))

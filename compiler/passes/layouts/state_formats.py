@@ -36,7 +36,7 @@ def store_as_computed(context: Context, module: ModuleOp) -> None:
 
 
 def _computed_in(past: SSAValue, present: OutputOp) -> Format | None:
-    """The format to which all users of the old value cast it, and from which the new one is cast."""
+    """The format to which all users cast the old value, and from which the new value is cast."""
     cast = present.operands[0].owner
     if not isinstance(cast, CastOp) or format_of(past.type) is not Format.FP32:
         return None

@@ -22,7 +22,7 @@ from tx8isa.tools.suggestions import hint
 from .sequences import ANY, KINDS, SequenceKind
 
 NONE = "none"
-"""The set that groups nothing: every operation runs in a phase of its own."""
+"""The set without groups: every operation is a separate phase."""
 
 _KEYS = ("tag", "sequence", "priority")
 _SEQUENCE_KEYS = ("tag", "operators", "most")
@@ -35,7 +35,7 @@ class PatternError(Tx8Error):
 
 @dataclass(frozen=True)
 class Pattern:
-    """A sequence of operators: for each place the operators that are allowed there; ANY allows all."""
+    """A sequence of operators: the operators that each place allows; ANY allows all."""
 
     tag: str
     sequence: tuple[tuple[str, ...], ...]
@@ -54,19 +54,19 @@ class SequencePattern:
 
 @dataclass
 class PatternTrie:
-    """A node of a trie: the patterns that begin with the operators on the way to it."""
+    """A node of a trie: the patterns whose operators lead to it."""
 
     pattern: Pattern | None = None
     """The pattern that ends at this node."""
     following: dict[str, PatternTrie] = field(default_factory=dict)
     """The nodes that follow, by the next operator or ANY."""
     sequences: tuple[SequencePattern, ...] = ()
-    """The groups that may become sequences; only the root has them."""
+    """The groups that may become sequences; only the root of the trie has them."""
 
     def add(self, pattern: Pattern, place: int = 0) -> None:
         """Insert a pattern, from a place of its sequence on.
 
-        Of two patterns with the same sequence the one with the higher priority stays.
+        Of two patterns with the same sequence the one with the higher priority is kept.
         """
         if place == len(pattern.sequence):
             if self.pattern is None or self.pattern.priority < pattern.priority:
@@ -86,7 +86,7 @@ def named_sets() -> list[str]:
 
 
 def load_patterns(name: str) -> PatternTrie | None:
-    """A named set, or one from a file whose name ends in .toml; None for the set that groups nothing."""
+    """A named set, or one from a file whose name ends in .toml; None for the set without groups."""
     if name == NONE:
         return None
     if name not in named_sets() and not name.endswith(".toml"):

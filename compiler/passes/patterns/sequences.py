@@ -1,4 +1,4 @@
-"""Kinds of sequences: groups that run one after another in one phase, with values between them in the SPM."""
+"""Kinds of sequences: groups that run one after another in one phase, with intermediate values in the SPM."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ ANY = "*"
 class SequenceKind:
     """A kind of sequence: how its groups become one phase.
 
-    ``table``: the table of a set of patterns that allows them. ``lowering``: the operator of their work
-    together. ``begins`` is True for operators at which a group begins; without it any may be one, and a
-    sequence notes where its stages begin. ``takes`` is True if a group can be in a sequence. ``check`` raises
-    ValueError for an impossible sequence. ``place`` returns the homes of the values of a sequence with a cut.
-    ``longest``: among sequences that end with the same group, or inside one that saves time, only the longest
-    is tried. ``grows``: True if a sequence can have several results, so that other groups may need its
-    intermediate values.
+    ``table``: name of the table that allows them in a set of patterns. ``lowering``: the operator for which
+    the whole sequence is lowered. ``begins`` is True for operators that begin a group. Without it any
+    operator may begin one, and a sequence records where its stages begin. ``takes`` is True if a group can be
+    in a sequence. ``check`` raises ValueError for an impossible sequence. ``place`` returns the homes of the
+    values of a sequence with a cut. ``longest``: among sequences that end with the same group, or inside one
+    that saves time, only the longest is tried. ``grows``: True if a sequence can have several results, so
+    that other groups may need its intermediate values.
     """
 
     table: str
@@ -57,7 +57,8 @@ KINDS = (STACKS, SHARDS, POOLED_CONVOLUTIONS, SLICES)
 def kind_of(operators: Sequence[str]) -> SequenceKind | None:
     """The kind of sequence of a group with these members; None if it is no sequence.
 
-    Its first member begins a stage, and so does another one. Pointwise operators and casts alone are a chain.
+    Its first member begins a stage, and so does at least one more. Pointwise operators and casts without an
+    anchor are a chain.
     """
     if all(operator in POINTWISE or operator in CASTS for operator in operators):
         return None

@@ -59,7 +59,7 @@ def declarations(context: RangedContext, module: ModuleOp) -> tuple[list[str], l
 
 
 def _of_tensors(context: RangedContext, module: ModuleOp) -> Iterator[str]:
-    """The extents of states after a step and of inputs, which may be dimensions plus numbers."""
+    """The extents of states after a step, and of inputs, which may be dimensions plus numbers."""
     yield from (state.after for state in context.source.growing)
     for operation in operations(module):
         if isinstance(operation, InputOp):
@@ -84,7 +84,8 @@ def _of_caches(context: RangedContext) -> dict[str, list[str]]:
 
 
 def found_declarations(graph: Graph) -> list[str]:
-    """The directives for outputs whose size data decides: the program writes it into the shape block."""
+    """The directives for outputs whose size data decides; the program writes the size into the shape
+    block."""
     lines, words = [], 0
     for node in graph.nodes:
         if node.op == SIZED:

@@ -1,8 +1,8 @@
 """Literals: addresses and numbers that several instructions make, in a table after the code.
 
-An instruction of an engine contains its addresses and numbers. If it takes them from registers instead, as in
-code for a range of sizes, the core makes them. An address in DDR then takes four instructions, a number of 32
-bits two. Loaded from a table, each takes one.
+An instruction of an engine contains its addresses and numbers. Code for a range of sizes has such literals in
+registers, so the core must make them. An address in DDR then takes four instructions, a number of 32 bits
+two. Loaded from a table, each takes one instruction.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REACH = 2048
 """Bytes that a load reaches before and after an address."""
 _LOAD_BYTES = 4
 _ADDRESS_BYTES, _NEAR_BYTES = 16, 8
-"""Bytes of the instructions that make an address in DDR, and one that the core reads itself."""
+"""Bytes of the instructions that make an address in DDR, and an address that the core itself reads."""
 _LOADED = re.compile(r"\s+(li|la)\s+(\w+), (\S+)$")
 _DEFINED = re.compile(r"\s+\.equ (\S+), (-?\w+)\b")
 _PLACE = re.compile(r"(?P<symbol>[^+-]+)(?P<offset>[+-]\d+)?$")
@@ -79,7 +79,7 @@ def _literal(line: str, numbers: Mapping[str, int]) -> tuple[_Literal, int] | No
 
 
 def _address(text: str) -> tuple[_Literal, int]:
-    """An address in DDR, or one that the core reaches through its cache, which has 32 bits."""
+    """An address in DDR, or the 32-bit address by which the core reaches it through its cache."""
     match = _PLACE.match(text)
     is_near = match is not None and int(match["offset"] or 0) < -(1 << 32)
     return (_Literal(text, "lwu", 4), _NEAR_BYTES) if is_near else (_Literal(text, "ld", 8), _ADDRESS_BYTES)

@@ -1,4 +1,4 @@
-"""Versions of phases in plans: the decisions about each, and its code made again from them."""
+"""Versions of phases in plans: the decisions for each version, and the code that follows from them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _sizes_as_planned(context: RangedContext, ranges: Ranges, sizes: Sequence[st
 def _as_planned(
     context: RangedContext, code: PhaseCode, wanted: Sequence[PlannedVersion], ranges: Ranges
 ) -> list[Version]:
-    """The versions of a phase; ValueError unless they are for all sizes of the ranges, each once."""
+    """The versions of a phase; ValueError unless each size of the ranges has exactly one."""
     found = [_version(context, code, each, ranges) for each in wanted]
     served = np.sum([version.points for version in found], axis=0) if found else np.zeros(ranges.count, int)
     wrong = np.flatnonzero(served != 1)

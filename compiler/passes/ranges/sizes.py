@@ -1,8 +1,8 @@
 """Pass ``sizes``: operations get the formulas of dynamic extents.
 
-The graph is read and rewritten at several points of the ranges. Where an extent differs, it is a product of
+The graph is read and rewritten at several points of the ranges. An extent that varies is a product of
 dimensions, perhaps plus a number; the attribute ``sizes`` of the operation has its formula. If a constant
-grows along several axes, a Slice takes the part that a run needs. A program of one size has none of this.
+grows along several axes, a Slice takes the part that a run needs. Programs of one size skip this pass.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class SizesPass:
         return read
 
     def _ranged(self, context: RangedContext, samples: list[tuple[Point, Graph]]) -> RangedGraph:
-        """The formulas, from samples and those at more points, until there is one for each extent."""
+        """The formulas, from the samples and further points, until each extent has exactly one."""
         all_rows, odd = self._all_rows(context, samples[0][1]), list[tuple[Point, Graph]]()
         while True:
             try:
@@ -91,7 +91,7 @@ class SizesPass:
 
 
 def rewritten_at(context: RangedContext, point: Point) -> Graph:
-    """The graph at a point, as pass ``rewrite`` leaves it; GraphError, with the point, if it cannot."""
+    """The graph at a point, as pass ``rewrite`` leaves it; GraphError, with the point, if there is none."""
     try:
         source = context.source
         graph = with_constants_as_inputs(source.with_room(source.graph_at(point)))
@@ -114,7 +114,7 @@ def _for_graph(context: RangedContext, graph: Graph) -> RangedContext:
 def _check_inputs(context: RangedContext, ranged: RangedGraph) -> None:
     """GraphError unless every dimension is an axis of an input, and inputs have no other free extents.
 
-    States do not count: they keep their memory, so they do not say what size a run has.
+    States are excluded: they keep their memory, so they do not show the size of a run.
     """
     found = {state.before for state in context.source.growing}
     states = dict(context.graph.states)
@@ -141,7 +141,7 @@ def _is_one_plus_number(formula: ExtentFormula) -> bool:
 
 
 def _check_empty(ranged: RangedGraph) -> None:
-    """GraphError for a value that has no elements where a state has none yet."""
+    """GraphError for a value without elements if a state that has none yet is the reason."""
     if not ranged.ranges.growing:
         return
     points = ranged.ranges.points
@@ -153,7 +153,7 @@ def _check_empty(ranged: RangedGraph) -> None:
 
 
 def _check_state(what: str, extents: Sequence[ExtentFormula]) -> None:
-    """GraphError unless a run of fewer elements along a free axis leaves the others where they are."""
+    """GraphError unless other elements keep their places in a run with fewer elements along a free axis."""
     free = [axis for axis, formula in enumerate(extents) if not formula.fixed]
     before = [str(formula) for formula in extents[: free[-1]]] if free else []
     if any(extent != "1" for extent in before):

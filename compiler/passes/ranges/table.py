@@ -89,7 +89,8 @@ class SizeTable:
         return other and self._counts[text] == self._uses[text] == 1
 
     def code(self, names: Sequence[str], words: Sequence[Size], phases: Sequence[Sequence[str]]) -> list[str]:
-        """The shape program: dimensions from the shape block, all sizes, then ``words`` into the block.
+        """The shape program: loads dimensions from the shape block, computes all sizes, then stores ``words``
+        into the block.
 
         Only sizes that it or the ``phases`` load get a place in the table.
         """
@@ -139,7 +140,7 @@ def _place(line: str) -> str:
 
 
 class _Names:
-    """One name for sizes that are equal at all points: the text of the first of them."""
+    """One name for sizes that are equal at all points: the text of the first such size."""
 
     def __init__(self) -> None:
         self._by_values: dict[bytes, str] = {}
@@ -228,7 +229,7 @@ def _with_immediate(size: Size) -> tuple[str, int] | None:
 
 
 def _apply(out: Emitter, op: str, target: str, left: str, right: str) -> None:
-    """target = left op right; ``target`` is another register than both operands."""
+    """target = left op right; ``target`` differs from both operands' registers."""
     if op in _NAMES:
         out.instruction(_NAMES[op], target, left, right)
     elif op == "ceil":

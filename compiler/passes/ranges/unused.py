@@ -1,4 +1,4 @@
-"""Instructions of the kernel core whose results nothing reads.
+"""Removes instructions of the kernel core whose results nothing reads.
 
 A lowering may keep a value in a register that turns out to be superfluous. Everything computed from it is a
 constant number, or a size that the program has computed at its start.
@@ -30,7 +30,8 @@ _WORD = re.compile(r"[\w.%+-]+")
 
 @dataclass(frozen=True)
 class _Line:
-    """A line: the registers that it reads, the one that it writes if it does no more, its jump target."""
+    """A line: the registers that it reads; the register that it writes, if that is its only effect; its jump
+    target."""
 
     reads: Set[str]
     writes: str = ""
@@ -83,7 +84,7 @@ def _following(code: Sequence[_Line], number: int) -> tuple[int, ...]:
 
 
 def _place(code: Sequence[_Line], number: int, target: str) -> int:
-    """The line of a label, by default the end of the phase; a number is the next one that is written so."""
+    """The line of a label, by default the end of the phase; a number means the next such label."""
     if target == "1f":
         return next(at for at in range(number, len(code)) if code[at].label == "1")
     return next((at for at, line in enumerate(code) if line.label == target), len(code))

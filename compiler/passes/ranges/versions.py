@@ -1,7 +1,7 @@
-"""Code of a phase for all sizes of a range: versions, each for some of them.
+"""Code of a phase for all sizes of a range: versions, each used for some of the sizes.
 
 A version is generated for one point of the ranges. It is right for all points at which every decision would
-have been the same. Versions are generated until every point has one.
+be the same. Versions are generated until every point has one.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ UNTRACED = (TypeError, ValueError, AttributeError, IndexError, KeyError, Unsized
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """Code of a phase, the points for which it is used, and the one for which it was made, with a division.
+    """Code of a phase, the points that use it, and the point for which it was made, with a division.
 
-    ``number`` is in its symbols, and ``right_for`` are the points for which it had to be right.
+    ``number`` is part of its symbols, and ``right_for`` are the points for which it must be right.
     """
 
     kernel: Kernel
@@ -65,7 +65,7 @@ class Version:
 
     @contextmanager
     def _at(self, point: int) -> Iterator[None]:
-        """Take all decisions about the code as for one point."""
+        """Take all decisions about the code as if for one point."""
         self.domain.anchor, self.domain.estimated = point, True
         try:
             yield
@@ -76,8 +76,8 @@ class Version:
 def versions_of(context: RangedContext, code: PhaseCode) -> list[Version]:
     """The code of a phase for all points.
 
-    The division for the usual sizes serves these, and all others for which its code is right. GraphError for
-    a phase that needs too many versions.
+    The division for the usual sizes is used for these, and for all other sizes for which its code is right.
+    GraphError for a phase that needs too many versions.
     """
     ranges = context.ranges
     left = np.ones(ranges.count, bool)
@@ -96,8 +96,9 @@ def versions_of(context: RangedContext, code: PhaseCode) -> list[Version]:
 def _anchors(ranges: Ranges, left: Array) -> list[int]:
     """Candidate points for which the next version may be made.
 
-    They are the largest point, that point with one dimension at the median or minimum of the points left, and
-    the usual point with the minimum. Code for the largest batch may leave tiles idle for two images.
+    They are the largest point, that point with one dimension at the median or minimum of the remaining
+    points, and the usual point with the minimum. Code for the largest batch may leave tiles idle for two
+    images.
     """
     most = ranges.number(ranges.most)
     if not left[most]:
@@ -113,9 +114,9 @@ def _anchors(ranges: Ranges, left: Array) -> list[int]:
 
 
 def join(context: RangedContext, phases: Sequence[tuple[PhaseCode, list[Version]]]) -> None:
-    """Leave phases a single version if one for another than the usual point is right for all, hardly slower.
+    """Give phases a single version if one made for another point is right for all points and hardly slower.
 
-    At the usual sizes all phases together may take a little longer then; at the ends of the ranges none may
+    At the usual sizes all phases together may then take a little longer. At the ends of the ranges none may
     take much longer.
     """
     ranges = context.ranges
@@ -143,10 +144,10 @@ def _is_slow_at_an_end(context: RangedContext, new: Version, versions: Sequence[
 
 
 def improve(context: RangedContext, phases: Sequence[tuple[PhaseCode, list[Version]]]) -> None:
-    """Add versions for the points near the ends of the ranges, first those that save most there.
+    """Add versions for points near the ends of the ranges, beginning with those that save most.
 
-    It ends when a run is expected to take little longer than with the best version of each phase; further
-    versions would add much code for little.
+    It ends when a run is expected to take only a little longer than with the best version of each phase.
+    Further versions would add much code for a small gain.
     """
     if not context.effort.total:
         return
@@ -182,7 +183,7 @@ class _FasterVersion:
 def _faster_version(
     context: RangedContext, code: PhaseCode, found: list[Version], end: int
 ) -> _FasterVersion | None:
-    """A version that is faster at an end of the ranges; None if there is none or too many are there."""
+    """A version that is faster at an end of the ranges; None if there is none, or too many exist already."""
     old, usual = _at(found, end), context.ranges.number(context.ranges.usual)
     before = old.cycles(context.machine, end)
     if len(found) == MOST_VERSIONS or end == usual or before < _SAVED:
@@ -249,7 +250,7 @@ def _border(amount: Array, points: Array, usual: int, end: int, faster: Callable
 def _best_version(
     context: RangedContext, code: PhaseCode, anchors: Sequence[int], left: Array, number: int
 ) -> Version:
-    """The version that is right for most of the points left; among several, one that is nowhere slow."""
+    """The version that is right for most of the remaining points; among several, one that is slow nowhere."""
     made: list[Version] = []
     problems: list[GraphError] = []
     for anchor in anchors:
@@ -272,7 +273,8 @@ def _best_version(
 def _widest_version(
     context: RangedContext, code: PhaseCode, anchor: int, left: Array, number: int
 ) -> Version:
-    """The version for a point that is right for most points left; the decided division is tried first."""
+    """The version for a point that is right for most remaining points; the decided division is tried
+    first."""
     decided, others = (Way.DECIDED,), code.ways
     ways = (*others[:-1], *decided, others[-1]) if number else (*decided, *others)
     made: list[Version] = []
@@ -292,9 +294,9 @@ def _widest_version(
 def _version(
     context: RangedContext, code: PhaseCode, anchor: int, left: Array, number: int, way: Way
 ) -> Version:
-    """Code that is right at a point, with the remaining points for which it is right too.
+    """Code that is right at a point, with the other remaining points for which it is right.
 
-    Where it does not fit for the largest sizes, it is for smaller ones.
+    If it does not fit for the largest sizes, it is made for smaller ones.
     """
     points = left
     while True:
@@ -318,7 +320,7 @@ def version_at(
     number: int,
     division: PhaseDivision | Way,
 ) -> Version:
-    """Code that is right at one of some points, with a division, or one that is searched there.
+    """Code that is right at one of some points, with a given division or one that is searched there.
 
     Raises the errors of ``generate``, and those of code that cannot handle sizes.
     """
@@ -333,7 +335,7 @@ def version_at(
 
 
 def _smaller(anchor: int, points: Array) -> Array:
-    """About half of the points: those next to a point, in their order."""
+    """About half of the points: those nearest to a point, in their order."""
     numbers = np.flatnonzero(points)
     near = numbers[np.argsort(np.abs(numbers - anchor), kind="stable")][: max(len(numbers) // 2, 1)]
     found = np.zeros_like(points)

@@ -42,8 +42,8 @@ CyclesIn = Callable[[str], CyclesOf]
 class Allowed:
     """The limits of a choice of formats, and the samples that it is judged by.
 
-    ``calibrated``: True if the samples are the user's data, for which bytes may be chosen too;
-    ``settings``: how. ``origin``: a description of the samples, for the table.
+    ``calibrated``: True if the samples are the user's data, so bytes may be chosen too; ``settings``: how to
+    quantise. ``origin``: a description of the samples, for the table.
     """
 
     goal: Goal
@@ -110,7 +110,8 @@ class _Comparison:
                 self._whole(*self._network(dtype))
 
     def bytes(self) -> None:
-        """Try bytes; do nothing if no product can compute with them, or all exceed the limit."""
+        """Try bytes; do nothing if no product can compute with them, or if every product exceeds the
+        limit."""
         known = Places(self._source).candidates.values()
         if quantises(self._graph) or not any(OPERATORS[node.op].product for node in known):
             return
@@ -152,7 +153,7 @@ class _Comparison:
         return search
 
     def _whole(self, network: FloatNetwork, loss: float) -> None:
-        """Try one format for all nodes; beyond the limit it is only recorded."""
+        """Try one format for all nodes; a format beyond the limit is only recorded."""
         dtype = network.narrow
         if loss > self._allowed.limit:
             self._beyond.append(ComparedFormats(dtype, len(network.held.values), loss))
@@ -201,7 +202,7 @@ def _made(
     metric: str,
     loss: float | None,
 ) -> Quantised:
-    """Return the graph and table of a choice of floats; nodes around values it cannot hold are in FP32."""
+    """Return the graph and table of a float format; nodes around values that it cannot hold are in FP32."""
     whole = {node.name: node for node in network.source.nodes}
     found = dict.fromkeys((name for name in whole if name in network.held.nodes), network.wide) | dict(
         formats

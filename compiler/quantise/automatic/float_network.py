@@ -1,4 +1,4 @@
-"""A network in one format of floats; FP32 can replace it in some nodes."""
+"""Runs a network in one format of floats; some nodes can be in FP32 instead."""
 
 from __future__ import annotations
 

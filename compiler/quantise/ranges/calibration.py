@@ -26,11 +26,11 @@ _PERCENTILE = 99.99
 class Settings:
     """Settings of quantisation.
 
-    ``method``: how ranges are chosen, a name of ``METHODS``; percentile can have the share of the values
-    that is to be inside, as in ``percentile:99.9``. ``correct_bias``: subtract the mean error of weights
-    from biases. ``equalise``: scale the channels between two products so that the weights on both sides
-    have equal ranges. ``smooth``: None, or the share, between 0 and 1, of the spread of channels that moves
-    from values into weights.
+    ``method``: how ranges are chosen, a name of ``METHODS``. percentile may have the share of the values that
+    is inside the range, as in ``percentile:99.9``. ``correct_bias``: subtract the mean error of weights from
+    biases. ``equalise``: scale the channels between two products so that the weights on both sides have equal
+    ranges. ``smooth``: None, or the share, between 0 and 1, of the spread of channels that moves from values
+    into weights.
     """
 
     method: str = "mse"
@@ -54,7 +54,7 @@ class ByteScale:
 
 
 def byte_scale(bounds: Range) -> ByteScale:
-    """Return the scale and zero point with which bytes reach from one end of a range to the other."""
+    """Return the scale and zero point with which bytes cover a range."""
     low, high = min(bounds[0], 0.0), max(bounds[1], 0.0)
     step = (high - low) / (LEVELS - 1)
     if step < np.finfo(np.float32).tiny:
@@ -92,7 +92,7 @@ def _all_values(histogram: Histogram) -> Range:
 
 
 def _percentile(histogram: Histogram, share: float = _PERCENTILE) -> Range:
-    """Return the range that holds a share of the values; as many others are below it as above."""
+    """Return the range that contains a share of the values; as many values are below as above it."""
     total, counts = int(histogram.counts.sum()), np.cumsum(histogram.counts)
     outside = total * (100.0 - share) / 200.0
     low = int(np.searchsorted(counts, outside, side="right"))
@@ -102,7 +102,7 @@ def _percentile(histogram: Histogram, share: float = _PERCENTILE) -> Range:
 
 
 def _entropy(histogram: Histogram) -> Range:
-    """Return the largest magnitude for which the distribution of the bytes differs least from the values'.
+    """Return the largest magnitude for which the distributions of the bytes and of the values differ least.
 
     Differences are Kullback-Leibler divergences. Values beyond the ends count as the ends.
     """
@@ -140,7 +140,8 @@ def _bytes_of(values: Array, how: ByteScale) -> Array:
 
 
 def _least_squares(histogram: Histogram) -> Range:
-    """Return the range with the least mean square error: both ends are moved in, then each one alone."""
+    """Return the range with the least mean square error: both ends are moved in together, then each one
+    separately."""
     lowest, highest = _all_values(histogram)
     seen = np.flatnonzero(histogram.counts)
     centres, counts = histogram.centres[seen], histogram.counts[seen].astype(np.float64)

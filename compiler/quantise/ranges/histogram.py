@@ -1,6 +1,6 @@
 """Histograms of values, in bins whose width is a power of two.
 
-Bins begin at whole multiples of their width. When there would be too many, each pair becomes one, which is
+Bins begin at whole multiples of their width. If there would be too many bins, each pair becomes one, which is
 exact. So the result does not depend on the order of the samples or on how they are split.
 """
 
@@ -15,11 +15,12 @@ from compiler.graph import Array
 MOST_BINS = 4096
 _LEAST_EXPONENT = -148
 _DIGITS = 24
-"""Bits of binary32: narrower bins than the spacing of the largest value would be empty."""
+"""Bits of binary32; narrower bins than the spacing of the largest value would be empty."""
 
 
 class Histogram:
-    """Counts of binary32 values; ``lowest`` and ``highest`` are exact and never on the far side of zero."""
+    """Counts of binary32 values. ``lowest`` and ``highest`` are exact; ``lowest`` is at most 0 and
+    ``highest`` at least 0."""
 
     def __init__(self) -> None:
         self.lowest = self.highest = 0.0
@@ -29,7 +30,7 @@ class Histogram:
 
     @property
     def centres(self) -> Array:
-        """The middle of each bin, limited by the exact bounds at zero for the bin that begins there.
+        """The middle of each bin; the bin that begins at zero is limited by the exact bounds.
 
         So results of a Relu are zero, not half a bin away.
         """

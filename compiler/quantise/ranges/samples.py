@@ -14,7 +14,7 @@ from tx8isa.tools.arrays import Archive, ArrayFileError
 from tx8isa.tools.suggestions import hint
 
 LEAST_ROWS = 8
-"""Rows that calibration wants at least: fewer say little of the ranges of values."""
+"""The fewest rows for calibration; fewer do not show the ranges of values well."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Moves that change nothing, cancel, or can be made with fewer steps in memory.
+"""Removes moves that change nothing or cancel, and makes others in fewer steps in memory.
 
 Copies, reshapes of reshapes, transposes of transposes; tensors that are stacked along a new last axis.
 """

@@ -1,4 +1,4 @@
-"""Operators that change nothing or cancel: copies, reshapes of reshapes, transposes of transposes."""
+"""Removes operators that change nothing or cancel: copies, reshapes of reshapes, transposes of transposes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _shape(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _transpose(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """Two transposes in a row become one or none; one that only moves axes of size 1 becomes a reshape."""
+    """Two consecutive transposes become one or none; one that only moves axes of size 1 becomes a reshape."""
     perm, x = permutation(graph.call(node)), node.inputs[0]
     inner = graph.producer(x, "Transpose")
     before = permutation(graph.call(inner)) if inner is not None else None
@@ -82,7 +82,7 @@ def _transpose(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _transpose_of_ones(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """Two transposes that only axes of size 1 coming or going separate are one transpose."""
+    """Two transposes between which only axes of size 1 are added or removed are one transpose."""
     shaped = graph.sole_producer(node.inputs[0], *RESHAPES)
     inner = graph.sole_producer(shaped.inputs[0], "Transpose") if shaped is not None else None
     if shaped is None or inner is None:
@@ -103,7 +103,7 @@ def _transpose_of_ones(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _channels_of_a_line(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """The channels of an image of one row or column are moved last while it still is an image.
+    """The channels of an image of one row or column are moved last before it loses that axis.
 
     Images can be stored with their channels last, so that such a transpose moves nothing.
     """
@@ -126,7 +126,7 @@ _OF_IMAGES = ("Conv", "MaxPool", "AveragePool")
 
 
 def _shape_before_transpose(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """A reshape of the outer axes after a transpose of the inner ones is done before it."""
+    """A reshape of the outer axes after a transpose of the inner ones is moved before it."""
     inner = graph.sole_producer(node.inputs[0], "Transpose")
     if inner is None or graph.producer(inner.inputs[0], *RESHAPES) is None:
         return None

@@ -1,7 +1,7 @@
 """Tensors that are stacked along a new last axis, as layouts with the channels last do, and transposed later.
 
-Such a Concat writes single elements, far apart. Stacked along the first axis they are written as they are;
-one transpose puts the new axis last, and often meets another one that puts it first again.
+Such a Concat writes single elements, far apart. Stacked along the first axis they are written contiguously.
+One transpose then moves the new axis last, and often cancels another one that moves it first again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from compiler.rewrite.engine import Replacement, Rewrite, RewrittenGraph, replac
 
 
 def _stacked(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """A Concat along a last axis of size 1 becomes one along the first axis, with a transpose after it."""
+    """A Concat along a last axis of size 1 becomes one along the first axis, followed by a transpose."""
     shape = graph.shape(node.outputs[0])
     last = len(shape) - 1
     if graph.call(node).integer("axis") % len(shape) != last or len(node.inputs) < 2:

@@ -1,8 +1,8 @@
 """Normalizations that exporters write in simpler operators, and the nodes that need a wide format.
 
-``REWRITES`` has the patterns that become one operator again. For the rest ``statistics``, ``small_numbers``
-and ``large_numbers`` find the nodes that compute in FP32: squares and their sums leave the range of FP16 long
-before the values do.
+``REWRITES`` has the patterns that become one operator again. In other patterns ``statistics``,
+``small_numbers`` and ``large_numbers`` find the nodes that compute in FP32. Squares and their sums leave the
+range of FP16 long before the values do.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Finds values that FP16 cannot hold, from constants: they and their readers compute in FP32.
 
 Magnitudes are propagated through the graph. Float inputs are assumed to be ordinary numbers, of magnitude 1,
-and bytes to use their whole range. A product with known weights is as large as its weights make it when signs
-differ; if FP16 holds it, its results count as ordinary again, so that no bounds grow from layer to layer.
-Samples show the ranges of data (``compiler/quantise/automatic``).
+and bytes to use their whole range. A product with known weights is estimated as if the signs of its terms
+were random. If FP16 holds that, its results count as ordinary again, so that bounds do not grow from layer to
+layer. Samples show the ranges of data (``compiler/quantise/automatic``).
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _KEEPING = (
 
 @dataclass(frozen=True)
 class LargeNumbers:
-    """``values`` that a format cannot hold, with magnitudes, and the ``nodes`` that make or read them."""
+    """``values`` that a format cannot hold, with magnitudes, and the ``nodes`` that compute or read them."""
 
     values: Mapping[str, float]
     nodes: frozenset[str]
 
 
 def large_numbers(graph: Graph, fmt: Format) -> LargeNumbers:
-    """Return the values that a format cannot hold; only FP16 has a shorter range than FP32."""
+    """Return the values that a format cannot hold; only FP16 has a smaller range than FP32."""
     if EXPONENT_BITS[fmt] == EXPONENT_BITS[Format.FP32]:
         return LargeNumbers({}, frozenset())
     found = {tensor.name: _of_input(tensor.dtype) for tensor in graph.inputs}
@@ -69,7 +69,7 @@ def large_numbers(graph: Graph, fmt: Format) -> LargeNumbers:
 
 
 def nodes_around(graph: Graph, values: set[str]) -> frozenset[str]:
-    """Return the nodes that make or read some values."""
+    """Return the nodes that compute or read some values."""
     return frozenset(
         node.name for node in graph.nodes if not values.isdisjoint((*node.inputs, *node.outputs))
     )
@@ -147,7 +147,7 @@ def _root(graph: Graph, node: Node, sizes: Sizes) -> float:
 
 
 def _exponential(graph: Graph, node: Node, sizes: Sizes) -> float:
-    """Return e**size for an ordinary size; graphs with large exponents subtract the largest before."""
+    """Return e**size for an ordinary size, because graphs with large exponents subtract the largest first."""
     size = _operands(graph, node, sizes)[0]
     return math.exp(size) if size <= _ORDINARY else _ORDINARY
 
@@ -170,7 +170,7 @@ def _product(graph: Graph, node: Node, sizes: Sizes) -> float:
     low, high = extremes(weights)
     most = max(high, -low)
     if math.isfinite(most) and _ROUNDED * operand * most * math.sqrt(terms) <= LARGEST:
-        return _ORDINARY  # as for nearly all weights; the sums take seconds for those of a language model
+        return _ORDINARY  # as for nearly all weights; for those of a language model the sums take seconds
     wide = np.abs(weights).astype(np.float64)
     wide[~np.isfinite(wide)] = 0.0
     size = operand * float(np.sqrt((wide**2).sum(axis=axes)).max())

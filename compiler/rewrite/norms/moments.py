@@ -1,8 +1,8 @@
 """Layer normalizations over any axes, with scale and shift, from separately computed moments.
 
-JAX writes the variance as the mean of squares minus the square of the mean, and multiplies
-1 / sqrt(variance) by the scale before the data; TensorFlow adds shift - mean * scale / sqrt(variance). The
-sum of squares, which FP16 cannot hold, is then inside one operator, which computes in FP32.
+JAX writes the variance as the mean of squares minus the square of the mean. It multiplies 1 / sqrt(variance)
+by the scale before the data. TensorFlow adds shift - mean * scale / sqrt(variance). The sum of squares, which
+FP16 cannot hold, is then inside one operator, which computes in FP32.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def inverse_root(graph: RewrittenGraph, name: str) -> str | None:
 
 
 def shown(graph: RewrittenGraph, name: str) -> str:
-    """Return the value before reshapes and repetitions; ``kept`` tells whether these are harmless."""
+    """Return the value before reshapes and repetitions; ``kept`` is True if these change nothing."""
     while (node := graph.producer(name, *RESHAPES, "Expand")) is not None:
         name = node.inputs[0]
     return name
@@ -56,8 +56,8 @@ def shown(graph: RewrittenGraph, name: str) -> str:
 def kept(graph: RewrittenGraph, name: str, reduced: Reduced) -> bool:
     """Return True if a value has one number of a reduction at every index that it keeps.
 
-    Its shape is the reduction's, with or without the reduced axes, or, once repeated along them, the shape of
-    the reduced value; the same holds for all values that ``shown`` looks through.
+    Its shape is the reduction's, with or without the reduced axes; or, once repeated along them, the shape of
+    the reduced value. The same holds for all values that ``shown`` looks through.
     """
     full, axes = graph.shape(reduced[0]), reduced[1]
     ones = tuple(1 if axis in axes else size for axis, size in enumerate(full))
@@ -75,7 +75,8 @@ def kept(graph: RewrittenGraph, name: str, reduced: Reduced) -> bool:
 
 
 def broadcasts(graph: RewrittenGraph, name: str, reduced: Reduced) -> bool:
-    """Return True if a ``kept`` value meets the reduced value index by index, as operands of one operator."""
+    """Return True if a ``kept`` value pairs with the reduced value index by index, as operands of one
+    operator."""
     full, axes = graph.shape(reduced[0]), reduced[1]
     ones = tuple(1 if axis in axes else size for axis, size in enumerate(full))
     return graph.shape(name) in (ones, full) and kept(graph, name, reduced)

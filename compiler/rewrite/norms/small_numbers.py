@@ -1,8 +1,8 @@
 """Finds the nodes around very small numbers, which compute in FP32: rounded to 0, a number loses its purpose.
 
-Networks add such numbers to keep the operand of a logarithm, or a divisor, from being 0. Data of that size
-are mostly squares of larger ones. So the nodes that compute the data belong to them, and the nodes that make
-ordinary numbers from them.
+Networks add such numbers to keep the operand of a logarithm, or a divisor, from being 0. Data of that size is
+mostly squares of larger numbers. So the nodes that compute the data are included, and the nodes that compute
+ordinary numbers from it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def small_numbers(graph: Graph, fmt: Format) -> frozenset[str]:
 
 
 def _used_by(node: Node, users: dict[str, list[Node]]) -> set[str]:
-    """Return the nodes that make ordinary numbers of a node's result, and nodes on the way to them."""
+    """Return the nodes that compute ordinary numbers from a node's result, and the nodes between them."""
     found: set[str] = set()
     waiting = [node]
     while waiting:

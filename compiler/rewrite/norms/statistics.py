@@ -1,7 +1,7 @@
 """Finds the nodes around sums of squares, which compute in FP32: 256² exceeds FP16's largest, 65504.
 
-Rewrites have made one operator of every normalization that they know, which computes in FP32 by itself.
-Sums of squares of other forms remain, in as many phases as they have operators.
+Rewrites have replaced every normalization that they know by one operator, which computes in FP32 anyway. Sums
+of squares in other forms remain, with one phase for each operator.
 """
 
 from __future__ import annotations

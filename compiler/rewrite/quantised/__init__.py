@@ -1,8 +1,8 @@
 """Rewrites of quantised graphs: operators between DequantizeLinear and QuantizeLinear compute with bytes.
 
-They run before all others, because they need to see a DequantizeLinear of constants: later rewrites fold it
-into a constant of floats. The first table looks for a QuantizeLinear after a product; the others take the
-remaining products, those with an addend first.
+They run before all others, because they need to see a DequantizeLinear of constants, which later rewrites
+fold into a constant of floats. The first table looks for a QuantizeLinear after a product; the others process
+the remaining products, those with an addend first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Products of bytes with a computed zero point, as dynamic quantisation writes them, in floats.
+"""Products of bytes with a computed zero point, as dynamic quantisation writes them, become products of
+floats.
 
-ONNX subtracts the zero point from every byte before the product. Here the matrix engine multiplies bytes as
-they are. From the sums, as floats, the vector engine subtracts the zero point times the sum of weights, which
-is a constant. Sums that ONNX keeps as integers stay as they are.
+ONNX subtracts the zero point from every byte before the product. Here the matrix engine multiplies bytes
+directly. From the sums, as floats, the vector engine subtracts the zero point times the sum of weights, which
+is a constant. Sums that ONNX keeps as integers are not changed.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _FLOAT32 = CAST_NUMBERS["float32"]
 def _scaled(graph: RewrittenGraph, node: Node) -> Replacement | None:
     """Sums of a MatMulInteger or ConvInteger with a computed zero point that are cast and multiplied.
 
-    All of it is computed in FP32, for the sums may be larger than other formats allow.
+    All of it is computed in FP32, because the sums may exceed the range of other formats.
     """
     for sums, factor in (node.inputs, node.inputs[::-1]):
         cast = graph.sole_producer(sums, "Cast")
@@ -62,7 +63,7 @@ def _difference(graph: RewrittenGraph, node: Node, build: Builder) -> str | None
 def _sums_of_weights(call: Call, weights: Array) -> Array:
     """Return the sum of weights for each result: one number per column or map.
 
-    Where windows reach beyond the image, which adds nothing, each result has its own.
+    If windows reach beyond the image, which adds nothing there, each result has its own sum.
     """
     if weights.ndim == 2:
         return np.asarray(weights.sum(axis=0, dtype=np.float64))

@@ -38,7 +38,7 @@ def limited(graph: RewrittenGraph, name: str, how: Quantisation) -> LimitedValue
 def _limits(graph: RewrittenGraph, node: Node, how: Quantisation) -> tuple[int, int] | None:
     """Return the bytes that an activation limits its result to; None if they are computed.
 
-    They are those of its results for the least and the largest of all numbers.
+    They are the bytes of its results for the least and the largest of all numbers.
     """
     call = graph.call(node)
     others = call.values[1 : len(node.inputs)]

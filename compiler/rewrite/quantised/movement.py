@@ -32,7 +32,7 @@ def _behind(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _joined(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """Parts are quantised before they are joined; parts in the scale of the result keep their bytes."""
+    """Parts are quantised before they are joined; parts with the scale of the result keep their bytes."""
     how, inner = quantisation_of(graph, node), graph.producer(node.inputs[0], "Concat")
     if how is None or inner is None:
         return None
@@ -48,7 +48,7 @@ def _joined(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _same(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """Bytes that are quantised again in their own scale stay as they are."""
+    """Bytes that are quantised again with the same scale do not change."""
     x = dequantised(graph, node.inputs[0])
     return Replacement((), x[0]) if x is not None and x[1] == quantisation_of(graph, node) else None
 

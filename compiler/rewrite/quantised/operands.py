@@ -104,7 +104,7 @@ def known_floats(graph: RewrittenGraph, name: str) -> Array | None:
 
 
 def _flat(given: list[Array]) -> bool:
-    """Return True if scale and zero point of a vector fit its elements as they are."""
+    """Return True if scale and zero point of a vector already correspond to its elements."""
     return given[0].ndim <= 1 and all(item.size in (1, given[0].size) for item in given[1:])
 
 

@@ -1,6 +1,6 @@
 """Products of few rows with known weights in integers, which keep their few bits.
 
-Products of many rows take longer than loading the weights, so for them weights become floats.
+Products with many rows take longer than loading the weights, so their weights become floats.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ MOST_ROWS = 64
 With more, tiles share their loads, which packed weights do not allow.
 """
 _FEWEST_WEIGHTS = 1 << 16
-"""The fewest weights: with fewer, instructions and not loads take the product's time."""
+"""The fewest weights; with fewer, the product's time is spent on instructions and not on loads."""
 _MANY_WEIGHTS = 1 << 20
-"""The fewest weights that justify padded columns, whose results need a copy without the padding."""
+"""The fewest weights for which columns are padded, since the results then need a copy without the padding."""
 _BITS = (2, 4, 8)
 _LARGEST, _MOST_SCALED = 65504.0, 64
 """The largest number of FP16, and the largest factor of weights while they are unpacked."""

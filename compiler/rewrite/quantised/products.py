@@ -32,7 +32,7 @@ _CONV_ATTRIBUTES = ("auto_pad", "dilations", "group", "pads", "strides")
 
 @dataclass(frozen=True)
 class ByteProduct:
-    """A product of computed bytes ``x`` with known weights; ``bias``: the start of its sums."""
+    """A product of computed bytes ``x`` with known weights; ``bias``: the initial value of its sums."""
 
     op: str
     x: str
@@ -142,7 +142,7 @@ def _quantised(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _alone(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """A product of bytes whose result stays a float."""
+    """A product of bytes whose result remains a float."""
     product = _PRODUCTS[node.op](graph, node)
     if product is None:
         return None

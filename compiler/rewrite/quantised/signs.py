@@ -1,6 +1,6 @@
-"""Makes all bytes inside a graph signed: unsigned ones become 128 less at the graph's inputs and outputs.
+"""Makes all bytes inside a graph signed: unsigned bytes become 128 less at the graph's inputs and outputs.
 
-Two such changes in a row cancel, so that they remain only there.
+Two such changes in a row cancel, so they remain only there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _zero_point(graph: RewrittenGraph, build: Builder, node: Node) -> str | None
 
 
 def _quantised(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """A QuantizeLinear to unsigned bytes as one to signed bytes."""
+    """A QuantizeLinear to unsigned bytes becomes one to signed bytes."""
     if graph.tensor(node.outputs[0]).dtype != "uint8":
         return None
     build = graph.builder(node)
@@ -34,7 +34,7 @@ def _quantised(graph: RewrittenGraph, node: Node) -> Replacement | None:
 
 
 def _dequantised(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """A DequantizeLinear of unsigned bytes as one of signed bytes."""
+    """A DequantizeLinear of unsigned bytes becomes one of signed bytes."""
     if graph.tensor(node.inputs[0]).dtype != "uint8":
         return None
     build = graph.builder(node)

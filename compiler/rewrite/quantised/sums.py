@@ -1,4 +1,4 @@
-"""Sums of dequantised bytes that are quantised at once, as one operator on bytes."""
+"""Sums of dequantised bytes that are quantised again become one operator on bytes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .operands import dequantised, quantisation_of
 
 
 def _summed(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """A sum of two tensors of bytes of one shape with a Relu or Clip that is quantised at once."""
+    """A sum of two tensors of bytes of one shape with a Relu or Clip that is quantised again."""
     how = quantisation_of(graph, node)
     value = None if how is None else limited(graph, node.inputs[0], how)
     inner = None if value is None else graph.sole_producer(value.name, "Add", "Sum")

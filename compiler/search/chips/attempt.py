@@ -17,7 +17,7 @@ from .stage import ChipDivision
 
 @dataclass
 class Choices:
-    """The findings of attempts, for the next one."""
+    """The findings of earlier attempts, which guide the next one."""
 
     whole: set[str] = field(default_factory=set)
     """Products that every chip computes whole."""
@@ -42,7 +42,7 @@ class Attempt:
             self._sources[name] = sources
 
     def run(self) -> ChipDivision | Exception:
-        """The divided graph; or the error that prevented it, after which the choices have changed.
+        """Return the divided graph, or the error that prevented it, after which the choices have changed.
 
         GraphError for heads that the chips cannot share.
         """
@@ -131,7 +131,8 @@ class Attempt:
         return self.groups.axis_of_rows(self.parts.graph.tensors[node.outputs[0]].shape)
 
     def _with_parts(self, node: Node) -> tuple[list[Node], Node]:
-        """A node that computes some rows element by element, and nodes that take the rows of operands."""
+        """Return a node that computes only some rows, element by element, and nodes that take these rows of
+        its operands."""
         parts, rows = self.parts, [name for name in node.inputs if name in self._rows]
         if not rows or OPERATORS[node.op].needs is not elementwise:
             return [], node
@@ -153,7 +154,8 @@ class Attempt:
         return taken, replace(node, inputs=tuple(names))
 
     def _part(self, name: str, axis: int, part: str, node: str) -> tuple[list[Node], str]:
-        """A node that takes a chip's ``part`` of a whole value, unless there is one; and the part's name."""
+        """A node that takes a chip's ``part`` of a whole value, unless there is one already, and the part's
+        name."""
         tensors = self.parts.graph.tensors
         assert isinstance(tensors, dict)
         if part in tensors:
@@ -168,7 +170,7 @@ class Attempt:
     def _gather_pays(self, node: Node, error: NeedsWhole) -> bool:
         """True if gathering the divided operands takes less time than computing their products on every chip.
 
-        Rows of sums are always gathered, because every other division needs that too. Heads are not, nor are
+        Rows of sums are always gathered, because any other division needs that too. Heads are not, nor are
         parts that several chips have.
         """
         if self._rows.intersection(node.inputs):
@@ -194,7 +196,7 @@ class Attempt:
         return gathers, replace(node, inputs=tuple(names.get(name, name) for name in node.inputs))
 
     def _whole(self, name: str) -> tuple[list[Node], str]:
-        """A gather of a divided value, unless an earlier node has it, and the name of the whole one."""
+        """A gather of a divided value, unless an earlier node gathers it, and the name of the whole value."""
         tensors, whole = self.parts.graph.tensors, f"{name}.whole"
         assert isinstance(tensors, dict)
         if whole in tensors:
@@ -204,7 +206,7 @@ class Attempt:
         return [self.groups.all_gather(f"{name}.all_gather", tensors[name], axis, whole)], whole
 
     def _gathered(self, nodes: list[Node]) -> list[Node]:
-        """The nodes, and a gather for every output that is divided; states stay divided where they were."""
+        """The nodes, with a gather for every output that is divided; states that were divided stay so."""
         kept = {present for past, present in self.graph.states if past in self.parts.axes}
         for tensor in self.graph.outputs:
             axis = None if tensor.name in kept else self.parts.axes.pop(tensor.name, None)

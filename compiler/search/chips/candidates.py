@@ -1,4 +1,4 @@
-"""The degrees to try when only the number of chips is given, and their estimated cycles."""
+"""Tries degrees of parallelism when only the number of chips is given, with their estimated cycles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .written import said_degrees
 
 
 class TriedDegrees(msgspec.Struct, frozen=True):
-    """Degrees that were tried. ``cycles`` is None when they do not fit; ``problem`` then says why.
+    """Degrees that were tried. ``cycles`` is None if they do not fit; ``problem`` then has the reason.
 
     ``exchanges`` are the cycles of exchanges among them.
     """
@@ -71,7 +71,8 @@ class ChosenDegrees:
 
     @property
     def parts(self) -> int:
-        """Parts of the batch of the first network that stages compute one after another; 1 without stages."""
+        """Number of parts of the batch of the first network that stages compute one after another; 1 without
+        stages."""
         first = next(iter(self.shared.values()))
         return first.micro.parts.count if isinstance(first, PipelinedGraph) else 1
 
@@ -81,7 +82,7 @@ class ChosenDegrees:
 
     @property
     def places(self) -> dict[tuple[int, ...], dict[str, tuple[int, int]]]:
-        """The chips that have the same constants in all networks, with the place of one of them in each."""
+        """The chips with the same constants in all networks; a place in each network represents them."""
         own = {
             name: {chip: place for place, chips in spread.parts.items() for chip in chips}
             for name, spread in self.spreads.items()
@@ -93,7 +94,7 @@ class ChosenDegrees:
 
 
 class Cost(NamedTuple):
-    """Estimated cycles of chips, and the cycles that exchanges take of them."""
+    """Estimated cycles of chips, including the cycles of exchanges."""
 
     cycles: int
     exchanges: int
@@ -115,8 +116,8 @@ class Prices(Protocol):
 
 
 def possible_degrees(chips: Chips, kinds: Sequence[str]) -> list[Degrees]:
-    """The batch divided over all chips, or over fewer with one of the other ``kinds``, smallest degrees
-    first; then stages of a pipeline, which are single chips or groups that share products.
+    """Yield the batch divided over all chips, or over fewer with one of the other ``kinds``, smallest degrees
+    first. Then yield stages of a pipeline, which are single chips or groups that share products.
     """
     shared = [count for count in range(2, min(chips.count, MOST_SHARING) + 1) if chips.count % count == 0]
     both = [Degrees(**{"dp": chips.count // count, kind: count}) for kind in kinds for count in shared]
@@ -130,7 +131,7 @@ def possible_degrees(chips: Chips, kinds: Sequence[str]) -> list[Degrees]:
 
 
 def checked_states(spreads: SpreadGraphs) -> SpreadGraphs:
-    """The same networks; GraphError for a state that their chips divide in different ways."""
+    """Return the networks; GraphError for a state that their chips divide in different ways."""
     first: dict[str, tuple[str, str]] = {}
     for entry, spread in spreads.items():
         for past, _ in spread.graph.states:
@@ -151,7 +152,7 @@ def choose_degrees(
     tiles: int,
     prices: Prices,
 ) -> ChosenDegrees:
-    """The given degrees, or those of a model's sharding, or else those with the fewest estimated cycles.
+    """Return the given degrees, those of a model's sharding, or those with the fewest estimated cycles.
 
     Of equal ones the first wins. The keys of ``graphs`` are names of entries. The other arguments are those
     of ``spread_graph``. GraphError if none fits.
@@ -187,7 +188,8 @@ class _Trials:
     best: tuple[int, ChosenDegrees] | None = None
 
     def attempt(self, degrees: Degrees) -> None:
-        """Try degrees; a pipeline is priced only as far as it may take fewer cycles than the best so far."""
+        """Try degrees; the pricing of a pipeline stops when it takes more cycles than the best degrees so
+        far."""
         try:
             cost, found = self._staged(degrees) if degrees.pp > 1 else self._shared(degrees)
         except GraphError as error:
@@ -223,7 +225,7 @@ class _Trials:
 def _spread(
     graphs: Mapping[str, Graph], machine: Machine, degrees: Degrees, bytes_each: int, tiles: int
 ) -> SpreadGraphs:
-    """All networks divided; GraphError, with the entry, for one that cannot be."""
+    """Divide all networks; GraphError, with the entry, for one that cannot be divided."""
     found = {}
     for name, graph in graphs.items():
         try:

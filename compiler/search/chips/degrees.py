@@ -1,7 +1,7 @@
 """Degrees of parallelism, and the chips that work together: ``dp=2,tp=2`` on 2x2 chips.
 
-A tensor-parallel group is a rectangle of the mesh whose links carry least where that can be, else chips
-whose numbers follow each other.
+A tensor-parallel group is a rectangle of the mesh with the least traffic on its links if possible; otherwise
+its chips have consecutive numbers.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Degrees:
     def rings(self, chips: Chips) -> list[tuple[int, ...]]:
         """The groups that compute one part of the batch, each in the order of its ring, or of the stages.
 
-        A group of several kinds is one of the innermost kind after another; stages are the outermost.
+        A group of several kinds consists of groups of the innermost kind; stages are the outermost kind.
         """
         inner = next((n for kind in reversed(EXCHANGING) if (n := getattr(self, kind)) > 1), self.pp)
         numbers, size = range(self.chips), inner
@@ -100,7 +100,8 @@ class Degrees:
 
 
 def places_in(rings: Sequence[tuple[int, ...]]) -> tuple[tuple[int, int], ...]:
-    """By chip: its place in the batch, and in the ring of its group; ``rings``: the ring of each group."""
+    """For each chip: its place in the batch, and in the ring of its group; ``rings``: the ring of each
+    group."""
     found = {chip: (batch, place) for batch, ring in enumerate(rings) for place, chip in enumerate(ring)}
     return tuple(found[chip] for chip in range(len(found)))
 
@@ -127,7 +128,7 @@ def _load(chips: Chips, rings: list[tuple[int, ...]]) -> tuple[float, int]:
 
 
 def parsed_degrees(text: str) -> Degrees:
-    """The degrees of --parallel; GraphError for a text that names none, or a kind twice."""
+    """The degrees of --parallel; GraphError for a text without degrees, or with one kind twice."""
     found: dict[str, int] = {}
     for part in text.split(","):
         match = _DEGREE.fullmatch(part)
@@ -152,8 +153,8 @@ def parsed_degrees(text: str) -> Degrees:
 def ring_order(chips: Chips, group: tuple[int, ...]) -> tuple[int, ...]:
     """Chips in an order where neighbours in the ring are as near as possible in the mesh.
 
-    In a rectangle with an even side the ring has single links only: down the first column, and to and fro
-    through the rest of the others. In other groups the order is that of the numbers.
+    In a rectangle with an even side the ring uses single links only: down the first column, and back and
+    forth through the others. In other groups the order is that of the numbers.
     """
     spots = {chips.xy(chip): chip for chip in group}
     columns, rows = (sorted({spot[axis] for spot in spots}) for axis in (0, 1))

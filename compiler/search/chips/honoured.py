@@ -16,11 +16,11 @@ from .rules import DividedAxis, NeedsWhole
 from .written import Wish
 
 _OF_THE_MODEL = " of the model"
-"""An entry among the products that divide a value, if the model's sharding does; no attempt drops it."""
+"""Added to the products that divide a value if the model's sharding divides it; no attempt removes it."""
 
 
 class HonouredAttempt(Attempt):
-    """Divides the products of a graph as ``wishes`` say, and where they say nothing as choices allow."""
+    """Divides the products of a graph as ``wishes`` say, and others as choices allow."""
 
     def __init__(self, graph: Graph, groups: ChipGroups, choices: Choices, wishes: Sequence[Wish]) -> None:
         super().__init__(graph, groups, choices)
@@ -32,7 +32,7 @@ class HonouredAttempt(Attempt):
             self._choose(node)
 
     def _choose(self, node: Node) -> None:
-        """Decide whether a product is computed in parts, as far as the model says it."""
+        """Decide whether a product is computed in parts, as far as the model determines it."""
         weights = weights_of(self.parts, node)
         if weights is None:
             return
@@ -95,7 +95,7 @@ class HonouredAttempt(Attempt):
         return made, replace(node, inputs=tuple(names))
 
     def _as(self, name: str, way: DividedAxis | None, wish: Wish) -> tuple[list[Node], str]:
-        """Nodes that make a value whole or take a part of it, and its name then."""
+        """Nodes that make a value whole or take a part of it, and the resulting name."""
         have, made = self.parts.division(name), list[Node]()
         if have == way:
             return [], name
@@ -117,7 +117,7 @@ class HonouredAttempt(Attempt):
     def _axis_of_sum(self, node: Node) -> int | None:
         """The axis in which the model wants the result.
 
-        Only rows can be summed in parts, other parts are taken later.
+        Only rows can be summed in parts; other parts are taken afterwards.
         """
         wish = self._results.get(node.outputs[0])
         if wish is None:
@@ -126,7 +126,8 @@ class HonouredAttempt(Attempt):
         return wish.way.axis if wish.way is not None and wish.way.axis < rows else None
 
     def _gather_pays(self, node: Node, error: NeedsWhole) -> bool:
-        """True for values that the model wants divided: they are gathered at any cost if needed whole."""
+        """True for values that the model wants divided; if they are needed whole, they are gathered at any
+        cost."""
         sources = self._sources_of(node)
         if sources.isdisjoint(self._fixed):
             return super()._gather_pays(node, error)

@@ -1,4 +1,4 @@
-"""Products with constant weights, divided by columns, or by rows with a sum after them."""
+"""Divides products with constant weights by columns, or by rows with a sum after them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def weights_of(parts: ChipParts, node: Node) -> str | None:
 
 
 def by_columns(parts: ChipParts, node: Node, repeat: int = 1) -> Node | None:
-    """The product of each chip's own columns of the weights; None if they cannot be divided.
+    """The product of each chip's columns of the weights; None if they cannot be divided.
 
     ``repeat`` neighbours have the same columns.
     """
@@ -70,7 +70,7 @@ class ChipGroups:
         return len(self.groups[0])
 
     def attrs(self, op: str, shape: Shape) -> dict[str, AttrValue]:
-        """The attributes of an exchange of a tensor of the whole group, in the way of the lowest price."""
+        """The attributes of an exchange of a tensor of the whole group, with the cheapest algorithm."""
         chips = tuple(chip for group in self.groups for chip in group)
         return {"chips": chips, "members": self.members, "way": self._exchange(op, shape).best()}
 
@@ -80,7 +80,7 @@ class ChipGroups:
         return Node(ALL_GATHER, name, (tensor.name,), (result,), attrs)
 
     def part(self, name: str, tensor: Tensor, axis: int, result: str) -> Node:
-        """The node by which a chip takes its part along an axis of a tensor that all have whole."""
+        """The node by which a chip takes its part, along an axis, of a tensor that all have whole."""
         attrs = {**self.attrs(PART, tensor.shape), "axis": axis}
         del attrs["way"]
         return Node(PART, name, (tensor.name,), (result,), attrs)
@@ -93,7 +93,7 @@ class ChipGroups:
         return next(fitting, None)
 
     def price(self, op: str, shape: Shape) -> float:
-        """The cycles of an exchange in the way of the lowest price."""
+        """The cycles of an exchange with the cheapest algorithm."""
         exchange = self._exchange(op, shape)
         return exchange.cycles(exchange.best())
 
@@ -112,9 +112,9 @@ class ChipGroups:
 
 
 def by_rows(parts: ChipParts, node: Node, groups: ChipGroups, axis: int | None) -> list[Node]:
-    """The product of each chip's own rows of the weights, the sum over the chips, and then the bias.
+    """The product of each chip's rows of the weights, the sum over the chips, and then the bias.
 
-    Each chip gets its part of the sum along an axis, which ``parts`` gets, or all of it.
+    Each chip gets all of the sum, or its part along an axis, which is recorded in ``parts``.
     """
     x, weights, result = node.inputs[0], node.inputs[1], node.outputs[0]
     bias = node.inputs[2] if len(node.inputs) > 2 and node.inputs[2] else None
@@ -134,7 +134,7 @@ def by_rows(parts: ChipParts, node: Node, groups: ChipGroups, axis: int | None) 
 def _summed(
     parts: ChipParts, node: Node, product: str, total: str, groups: ChipGroups, axis: int | None
 ) -> Node:
-    """The sum of a product over the chips: all of it on every chip, or its parts along an axis."""
+    """The sum of a product over the chips: all of it on every chip, or a part along an axis on each."""
     shape = parts.graph.tensors[node.outputs[0]].shape
     if axis is None:
         attrs = groups.attrs(ALL_REDUCE, shape)

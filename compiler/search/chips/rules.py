@@ -1,6 +1,7 @@
-"""Divides a node whose operands are divided along an axis: the part of the result that each chip computes.
+"""Divides a node whose operands are divided along an axis, and gives the part of the result that each chip
+computes.
 
-For most operators it follows from their records, which say what a part of a result needs of operands.
+For most operators this follows from their records, which say what a part of a result needs of operands.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ _ALONG_AN_AXIS = (ALL_GATHER, REDUCE_SCATTER, PART)
 
 
 class NeedsWhole(Exception):
-    """Raised if a node cannot be computed in parts; the text says why."""
+    """Raised if a node cannot be computed in parts; the text gives the reason."""
 
 
 class UnevenHeads(NeedsWhole):
-    """Raised if an axis is reshaped into several, and the first of them, of ``heads``, cannot be divided."""
+    """Raised if an axis is reshaped into several and the first of them, of ``heads``, cannot be divided."""
 
     def __init__(self, text: str, heads: int) -> None:
         super().__init__(text)
@@ -109,9 +110,10 @@ class ChipParts:
 
 
 def divided(parts: ChipParts, node: Node) -> Node:
-    """The node as each chip computes it; ``parts`` gets the axes of its results. NeedsWhole if impossible.
+    """The node in the form that each chip computes; ``parts`` records the axes of its results. NeedsWhole if
+    impossible.
 
-    StateToDivide if it would be possible with parts of a state.
+    StateToDivide if it were possible with parts of a state.
     """
     record = OPERATORS[node.op]
     if record.reshapes:
@@ -158,10 +160,10 @@ def _way_of(
 def constants_divided(
     parts: ChipParts, node: Node, call: Call, number: int, way: DividedAxis
 ) -> dict[int, DividedAxis] | None:
-    """The divisions of constant operands that make a division of the result possible; None if none do.
+    """The divisions of constant operands that allow a division of the result; None if none do.
 
-    Every part of the result must need the same part of each divided operand, along its axis, and of the other
-    operands the same for all parts. StateToDivide if nothing but a state is in the way.
+    Every part of the result must need the same part of each divided operand, along its axis. Of the other
+    operands all parts must need the same. StateToDivide if only a state prevents it.
     """
     shape = parts.graph.tensors[node.outputs[number]].shape
     needs = []
@@ -202,7 +204,7 @@ def _are_parts(parts: ChipParts, name: str, needed: Sequence[Box | None], way: D
 
 
 def _reshaped(parts: ChipParts, node: Node) -> Node:
-    """The same elements in another shape: an axis of the result begins where the divided one does."""
+    """The same elements in another shape; an axis of the result begins where the divided axis begins."""
     source, result = node.inputs[0], node.outputs[0]
     before, after = (parts.graph.tensors[name].shape for name in (source, result))
     way = parts.division(source)
@@ -220,7 +222,7 @@ def _reshaped(parts: ChipParts, node: Node) -> Node:
 
 
 def _exchanged(parts: ChipParts, node: Node) -> Node:
-    """An exchange of another division on each chip's part; NeedsWhole if both divide the same axis."""
+    """An exchange along another axis on each chip's part; NeedsWhole if both divide the same axis."""
     way = parts.division(node.inputs[0])
     assert way is not None
     if node.op in _ALONG_AN_AXIS and node.attrs["axis"] == way.axis:

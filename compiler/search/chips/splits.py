@@ -1,6 +1,6 @@
-"""Products whose columns are split afterwards become one product for each piece.
+"""Divides a product whose columns are split afterwards into one product for each piece.
 
-Exporters and authors put the weights of queries, keys and values side by side in one product. Its columns
+Exporters and authors join the weights of queries, keys and values side by side in one product. Its columns
 cannot be divided over chips by heads: a chip would get queries only. Operators between the product and the
 split that do the same to each piece are moved after the split.
 """
@@ -33,7 +33,7 @@ def with_split_products(graph: Graph, kept: frozenset[str] = frozenset()) -> Gra
 
 
 class _Unsplit(Exception):
-    """Raised if a value is computed in a way that is not the same for each piece."""
+    """Raised if the computation of a value differs between the pieces."""
 
 
 class _Pieces:

@@ -25,7 +25,7 @@ from .stage import ChipDivision
 from .written import Arrangement, Wish, arrangement, wishes_of
 
 _DEALT = {"sp": rows_dealt, "ep": experts_dealt}
-"""The functions that divide a graph by something else than products, by kind."""
+"""The functions that divide a graph by other things than products, by kind."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class SpreadGraph:
     places: tuple[tuple[int, int], ...]
     """By chip: its place in the batch, and in the ring of its group."""
     divisions: Mapping[str, ChipDivision]
-    """The divisions by kind, without degree 1; each divides the parts that the ones before it have made."""
+    """The divisions by kind, without degree 1; each divides the parts that the previous ones have made."""
     split: Graph
-    """The graph as it is divided."""
+    """The graph in its present, divided form."""
 
     @cached_property
     def parts(self) -> dict[tuple[int, int], tuple[int, ...]]:
-        """The chips that have the same constants, by the place of the first of them."""
+        """The chips with the same constants, by the place of the first of them."""
         found: dict[tuple[int, ...], list[int]] = {}
         for chip, place in enumerate(self.places):
             found.setdefault(self.constants_at(place), []).append(chip)
@@ -62,7 +62,7 @@ class SpreadGraph:
         return self.divided(self.split, place, ("dp", *EXCHANGING))
 
     def divided(self, local: Graph, place: tuple[int, int], kinds: Sequence[str]) -> Graph:
-        """A chip's version of a graph like the one that ``kinds`` have divided."""
+        """A chip's version of a graph that has the form of the one that ``kinds`` have divided."""
         for kind, division in self.divisions.items():
             if kind in kinds:
                 local = division.graph_of(local, self._part(kind, place))
@@ -95,7 +95,7 @@ class SpreadGraph:
     def joined(self, outputs: Mapping[str, Array], names: Iterable[str] | None = None) -> dict[str, Array]:
         """Values of the whole graph, by default its outputs, joined from the chips' parts.
 
-        If several chips have the same part, the first one's is taken.
+        If several chips have the same part, that of the first one is used.
         """
         chips = [chip for chip, _ in sorted(enumerate(self.places), key=lambda pair: pair[1])]
         names = [tensor.name for tensor in self.graph.outputs] if names is None else names
@@ -118,10 +118,10 @@ class SpreadGraph:
 def spread_graph(
     graph: Graph, machine: Machine, degrees: Degrees, bytes_each: int = 4, tiles: int = DEFAULT_TILES
 ) -> SpreadGraph:
-    """The graph on the chips of a machine; GraphError for one that cannot be divided so.
+    """The graph on the chips of a machine; GraphError for a graph that cannot be divided so.
 
-    The ways of exchanges are chosen for elements of ``bytes_each`` bytes, and ``tiles`` tiles of each chip.
-    A graph whose model says how it is divided is divided so.
+    The algorithms of exchanges are chosen for elements of ``bytes_each`` bytes, and ``tiles`` tiles of each
+    chip. A graph whose model gives a sharding is divided by it.
     """
     assert degrees.pp == 1, "stages are those of pipelined_graph"
     return spread_arranged(graph, machine, arrangement(graph, machine, degrees), bytes_each, tiles)
@@ -135,7 +135,7 @@ def spread_arranged(
     tiles: int,
     part_of: Callable[[Graph], Graph] = lambda local: local,
 ) -> SpreadGraph:
-    """The graph on chips that are arranged; as ``spread_graph``.
+    """The graph on chips in a given arrangement; the arguments are the same as for ``spread_graph``.
 
     ``part_of`` returns the part of a pipeline's graph whose work the chips share.
     """
@@ -171,7 +171,7 @@ def _check_graph(graph: Graph) -> None:
 def batch_dealt(graph: Graph, count: int, whole: frozenset[str] = frozenset()) -> ChipDivision:
     """The batch in ``count`` parts; chips exchange nothing.
 
-    All chips get inputs without a batch, and the ``whole`` ones, undivided.
+    Inputs without a batch, and the ``whole`` ones, are the same on all chips.
     """
     parts = ChipParts(graph, count)
     common = [t for t in graph.inputs if t.name in whole or not t.shape or t.shape[0] == 1]
@@ -198,7 +198,8 @@ def batch_dealt(graph: Graph, count: int, whole: frozenset[str] = frozenset()) -
 
 
 def _products_shared(graph: Graph, groups: ChipGroups, wishes: Sequence[Wish]) -> ChipDivision:
-    """As many products as possible in ``groups.members`` parts; every chip computes the others whole.
+    """Divide as many products as possible into ``groups.members`` parts; every chip computes the others
+    whole.
 
     A divided value that is needed whole is gathered if that takes less time than computing it everywhere. The
     sharding written in the model is followed in any case.

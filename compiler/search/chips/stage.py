@@ -13,7 +13,7 @@ from .rules import ChipParts
 
 @dataclass(frozen=True)
 class ChipDivision:
-    """One division of a graph: the same nodes for all chips; only the parts of constants differ."""
+    """One division of a graph. All chips have the same nodes; only their parts of the constants differ."""
 
     parts: ChipParts
     nodes: tuple[Node, ...]

@@ -1,7 +1,7 @@
 """The sharding written in a model, as degrees of parallelism and as parts of tensors for each chip.
 
 Device n of the model is chip n. A sharding of inputs along the first axis divides the batch. All other shards
-are those of chips that share products, and stages are those of a pipeline.
+belong to chips that share products, and stages to a pipeline.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ Rings = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True)
 class Arrangement:
-    """The groups of chips, and the sharding that the model of a graph says; ``sharding`` may be empty."""
+    """The groups of chips, and the sharding that the model of a graph defines; ``sharding`` may be empty."""
 
     sharding: Sharding
     degrees: Degrees
     rings: Rings
     common: frozenset[str]
-    """Inputs that all chips have whole although the batch is dealt; inputs without a batch are so anyway."""
+    """Inputs that all chips have whole although the batch is divided; inputs without a batch are always
+    whole."""
 
     @property
     def nodes(self) -> frozenset[str]:
@@ -74,7 +75,7 @@ def arrangement(graph: Graph, machine: Machine, degrees: Degrees) -> Arrangement
 
 
 def said_degrees(graphs: Mapping[str, Graph], machine: Machine, parallel: Degrees | None) -> Degrees | None:
-    """The given degrees, or else those that the model of a graph says; None if there are neither.
+    """The given degrees, or those that the model of a graph defines; None if there are neither.
 
     The keys of ``graphs`` are names of entries. GraphError for a model that says nothing about that number of
     chips, or contradicts itself or ``parallel``, and for several graphs one of which has a sharding.
@@ -89,7 +90,7 @@ def said_degrees(graphs: Mapping[str, Graph], machine: Machine, parallel: Degree
 
 
 def _written(graph: Graph, machine: Machine, parallel: Degrees | None) -> Arrangement | None:
-    """The arrangement that the model of a graph says; None if it says nothing, and for one chip."""
+    """The arrangement that the model of a graph defines; None if there is none, and for one chip."""
     chips = machine.chips
     if chips is UNSET or chips.count == 1 or not graph.shardings:
         return None
@@ -155,13 +156,13 @@ class _Reader:
         return found
 
     def _common(self, dealt: set[str]) -> frozenset[str]:
-        """Inputs that are whole at every node with a sharding of them."""
+        """Inputs that are whole at every node that gives a sharding for them."""
         return frozenset(s.tensor for _, s in self._each() if s.tensor in self.inputs - dealt)
 
     # -- groups that share products ----------------------------------------------------------------------
 
     def _groups(self, degrees: Degrees, batch: list[tuple[NodeSharding, TensorSharding]]) -> Rings:
-        """The chips of each part of the batch, in the order in which the first tensor has its shards."""
+        """The chips of each part of the batch, in the order of the first tensor's shards."""
         for node, spec in self._each():
             if len(there := _devices(spec)) != self.chips.count:
                 listed = ", ".join(map(str, there))
@@ -183,7 +184,7 @@ class _Reader:
     # -- stages of a pipeline ----------------------------------------------------------------------------
 
     def _stages(self) -> list[list[NodeSharding]]:
-        """The nodes of each stage; nothing for a model without several."""
+        """The nodes of each stage; empty for a model without several stages."""
         numbers = sorted({node.stage for node in self.sharding.nodes if node.stage is not None})
         if len(numbers) < 2:
             return []
@@ -211,7 +212,7 @@ class _Reader:
         return tuple(zip(*chips, strict=True))
 
     def _chips_of(self, nodes: list[NodeSharding], dp: int) -> list[int]:
-        """The chips of a stage, in the order of the parts of the batch; nothing if no tensor says it."""
+        """The chips of a stage, in the order of the parts of the batch; empty if no tensor defines it."""
         found: tuple[int, ...] | None = None
         for node in nodes:
             for spec in node.tensors:

@@ -1,4 +1,4 @@
-"""The estimate of the time that the code of a phase takes.
+"""Estimates the time that the code of a phase takes.
 
 The coefficients are those of the emulator's simulated time (``tx8isa.cost``).
 """

@@ -30,7 +30,7 @@ Evaluator = Callable[[_Values], int]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Demand:
-    """The demand of one instruction; equal only to itself, so that it is looked up quickly.
+    """The demand of one instruction; equal only to itself, which makes look-ups fast.
 
     ``values`` are those of the operands in the order of the record, 0 for operands without influence.
     ``ddr_bytes`` in ``ddr_runs`` contiguous runs go from and to DDR. ``link_bytes`` leave the tile by the

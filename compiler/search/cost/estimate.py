@@ -18,7 +18,7 @@ from .timeline import Timeline
 from .trace import Trace, trace_of
 
 _RECENT = 8
-"""Traces in the cache, because a stack's candidates are priced again after all have been compared."""
+"""Traces in the cache; a stack's candidates are priced again after all have been compared."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Estimate:
 
     cycles: int
     ahead: int
-    """Cycles before the tiles meet for the first time, if until then only constants are loaded."""
+    """Cycles before the tiles meet for the first time, if they load only constants until then."""
     engines: dict[str, int]
     ddr_bytes: int
     tiles: int
@@ -38,7 +38,7 @@ class Estimate:
 
 
 def estimate(kernel: Kernel, machine: Machine) -> Estimate:
-    """The time of a phase whose buffers have been placed."""
+    """Estimate the time of a phase whose buffers have been placed."""
     return _priced(trace_of(kernel), pricing_of(machine))
 
 
@@ -51,7 +51,7 @@ def _priced(trace: Trace, pricing: Pricing, alone: bool = False, shares: Shares 
 
 
 def _timeline(phases: Sequence[tuple[Trace, Shares]], pricing: Pricing, alone: bool = False) -> Timeline:
-    """A tile after phases, one after another, without a barrier between them.
+    """The state of a tile after phases that follow each other without a barrier.
 
     ``alone`` as in ``Estimates``.
     """
@@ -74,10 +74,10 @@ def _at_ends(machine: Machine) -> tuple[Pricing, Pricing]:
 class Estimates:
     """Estimated cycles on one machine, and at both ends of the ranges of its figures.
 
-    The trace of a phase is made once for all of them. ``alone``: the phase is the only one of its program, so
-    that no other one makes the first copy of the DTE, which takes much longer. ``use``: the kinds of commands
-    that the groups of the program use; without it, first commands cost nothing more. ``groups``: the shares
-    of the groups that the phase consists of.
+    The trace of a phase is made once for all of them. ``alone``: the phase is the only one of its program.
+    Then no other phase makes the first copy of the DTE, which takes much longer. ``use``: the kinds of
+    commands that the groups of the program use; without it, first commands cost nothing extra. ``groups``:
+    the shares of the groups that the phase consists of.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Estimates:
         return self._estimate(kernel).cycles
 
     def ahead(self, kernel: Kernel) -> int:
-        """The part of the cycles that a phase before may hide."""
+        """The part of the cycles that the phase before may hide."""
         return self._estimate(kernel).ahead
 
     def _estimate(self, kernel: Kernel) -> Estimate:

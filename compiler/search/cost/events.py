@@ -29,7 +29,8 @@ class Command(NamedTuple):
 
 
 class Copy(NamedTuple):
-    """A copy to other tiles. ``senders`` tiles send to the same few; None if teams send to themselves."""
+    """A copy to other tiles. ``senders`` tiles send to the same few tiles; None if teams send to
+    themselves."""
 
     demand: Demand
     senders: int | None
@@ -75,7 +76,7 @@ class NewKind(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """The core waits as ``action`` says; ``worker`` is the one of a wait for engines."""
+    """The core waits for ``action``; ``worker`` is that of a wait for engines."""
 
     action: Action
     worker: int
@@ -99,7 +100,7 @@ class Sharing(NamedTuple):
 
 
 class EndOfConstants(NamedTuple):
-    """All instructions so far only load constants, or work on them."""
+    """All instructions so far only load constants, or process them."""
 
     def happen(self, timeline: Timeline, pricing: Pricing) -> None:
         timeline.ahead = timeline.now
@@ -113,7 +114,7 @@ class TurnBegin(NamedTuple):
 
 
 class MoreTurns(NamedTuple):
-    """The loop goes on for ``turns`` turns that take as long as the one that ends here."""
+    """The loop continues for ``turns`` turns that take as long as the one that ends here."""
 
     turns: int
 

@@ -1,7 +1,7 @@
 """Shares of phases in the cost of the first command of each kind, which a tile pays once in a program.
 
 The groups of a program that use a kind pay equal shares, so that the shares of all add up to the price. In a
-sequence they pay together the sum of their separate shares.
+sequence they pay the sum of their separate shares.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class KindUse:
     def shares(self, kinds: Iterable[str], alone: Shares = NOTHING) -> Shares:
         """The shares of a phase in the ``kinds`` that it uses.
 
-        ``alone``: the sum of the shares of the groups that the phase joins. If none of them uses a kind, the
-        phase has the share of one group.
+        ``alone`` is the sum of the shares of the groups that the phase joins. If none of them uses a kind,
+        the phase has the share of one group.
         """
         return {kind: alone.get(kind) or 1 / max(self.users[kind], 1) for kind in kinds}
 

@@ -1,8 +1,8 @@
-"""The timeline of a tile's engines: overlaps of instructions, given the queues and the dependences.
+"""Simulates a tile's engines: instructions overlap as far as queues and dependences allow.
 
 The core issues instructions in order, and each engine executes its queue in order. An instruction waits for
-older ones that write what it reads, or that touch what it writes. All tiles that have work share DDR evenly.
-So a transfer takes as long as its engine needs, or as its share of DDR needs if that is longer.
+older ones that write what it reads, or that access what it writes. All tiles that have work share DDR evenly.
+So a transfer takes the time that its engine needs, or the time of its share of DDR if that is longer.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class _Access(NamedTuple):
     def conflicts(self, reads: list[ByteRange], writes: list[ByteRange]) -> bool:
         """True if a younger instruction with these ranges has to wait for the end of this access.
 
-        The emulator has the same rule in compiled code, ``share_bytes`` in ``emulator/engines/queues.py``,
-        which the compiler may not import; a test compares both.
+        The emulator has the same rule in compiled code, ``share_bytes`` in ``emulator/engines/queues.py``.
+        The compiler may not import it, so a test compares both.
         """
         ranges = [*reads, *writes] if self.writes else writes
         return any(first < self.last and self.first < last for first, last in ranges)
@@ -223,9 +223,9 @@ class Timeline:
         self._marks.append(_Mark(self.now, self.worked, dict(self.busy), self.ddr_bytes))
 
     def repeat(self, turns: int, like: int) -> None:
-        """Move on as if ``turns`` more turns had been executed like the ``like`` ones since the last mark.
+        """Advance as if ``turns`` more turns like the ``like`` ones since the last mark had been executed.
 
-        A turn is at least as long as the core and each engine work in it, even if another engine is still
+        A turn takes at least as long as the core and each engine work in it, even if another engine is still
         busy with instructions before the loop.
         """
         begin = self._marks.pop()

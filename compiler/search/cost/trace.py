@@ -53,7 +53,8 @@ _MOVING = (Engine.RDMA, Engine.WDMA)
 
 @dataclass(frozen=True)
 class Trace:
-    """The events of the busiest tile, the number of tiles with work, and of those that share DDR on average.
+    """The events of the busiest tile, the number of tiles with work, and the average number of tiles that
+    share DDR.
 
     ``kinds`` are the kinds of commands that it issues, ``links`` the cycles that links between chips take.
     """
@@ -78,7 +79,7 @@ def trace_of(kernel: Kernel) -> Trace:
 
 
 def kinds_of(items: list[Item]) -> Iterator[str]:
-    """The kinds of the commands in a tree, each as often as it has them."""
+    """The kinds of the commands in a tree, each as often as it occurs."""
     for item in items:
         if isinstance(item, Loop):
             yield from kinds_of(item.body)
@@ -87,7 +88,7 @@ def kinds_of(items: list[Item]) -> Iterator[str]:
 
 
 def tiles_at_work(kernel: Kernel) -> int:
-    """Number of tiles with work, which are those with the lowest numbers."""
+    """Number of tiles with work; they have the lowest numbers."""
     low, high = 1, kernel.target.tiles
     while low < high:
         middle = (low + high + 1) // 2
@@ -130,7 +131,7 @@ def _with_turns(items: list[Item]) -> list[Let | Loop | _Block]:
 
 
 def _turns(items: list[Let | Loop | _Block], registers: Registers, entered: Counter[int]) -> int:
-    """Turns of the outermost loops; a conditional block counts with its loops if the tile executes it."""
+    """Number of turns of the outermost loops; a conditional block is included if the tile executes it."""
     turns = 0
     for item in items:
         if isinstance(item, Let):
@@ -170,7 +171,7 @@ class _Access(NamedTuple):
 
 
 class _Operands:
-    """The operands of an instruction, as far as they are known before the values of registers are."""
+    """The operands of an instruction, as far as they are known without the values of registers."""
 
     def __init__(self, issue: Issue) -> None:
         form = form_of(issue.mnemonic)
@@ -271,7 +272,7 @@ class _PhaseWalk:
         self.events.append(Command(issue.record.engine, demand, reads, writes, issue.worker))
 
     def _senders(self, issue: Issue) -> int | None:
-        """The number of all tiles if each sends to the same few, which then get more than a tile sends."""
+        """Number of all tiles, if each sends to the same few, which then receive more than a tile sends."""
         targets = issue.arguments.get("tiles")
         return self.tiles if isinstance(targets, int) and targets.bit_count() < self.tiles else None
 
@@ -281,7 +282,7 @@ class _PhaseWalk:
         return isinstance(source, Expr) and self.constants.issuperset(symbols_of(source))
 
     def _meet(self, item: Issue | Loop, size: int) -> None:
-        """Execute code of ``size`` bytes, which is new when the tile comes to it first."""
+        """Execute code of ``size`` bytes, which costs more when the tile reaches it for the first time."""
         if id(item) not in self._met:
             self._met.add(id(item))
             self.events.append(NewCode(size))
@@ -313,7 +314,7 @@ class _PhaseWalk:
         self._turn(loop, len(turns) - 1, turns[-1])
 
     def _block(self, loop: Loop, start: int) -> None:
-        """A conditional block; only some of the tiles that share DDR elsewhere execute it."""
+        """A conditional block; only some of the tiles that share DDR outside of it execute it."""
         before, self.sharing = self.sharing, min(self.sharing, self.entered[id(loop)])
         self.events.append(Sharing(self.sharing))
         self._turn(loop, 0, start)

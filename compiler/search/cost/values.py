@@ -65,7 +65,7 @@ _VALUES: dict[type[Expr | Size], Callable[[Any, Registers], int]] = {
     Address: _of_address,
     Size: _of_size,
 }
-"""Evaluators, keyed by the class of an expression: nothing else is called as often."""
+"""Evaluators by the class of an expression, because no other function is called as often."""
 
 
 def in_scratchpad(value: object) -> bool:

@@ -1,7 +1,7 @@
 """The options of tx8cc, and the combinations that are allowed.
 
-``parser`` has all options except those of quantising, which are a group of their own in the help;
-``choosing`` carries these out.
+``parser`` has all options except those of quantising, a separate group in the help, which ``choosing``
+carries out.
 """
 
 from .choosing import chosen

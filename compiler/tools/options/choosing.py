@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def chosen(options: argparse.Namespace, graph: Graph, machine: Machine) -> Chosen | None:
     """Return the graph in the formats that the options ask for; print the decisions if there were any.
 
-    None without a choice: one format of floats, and no samples to show what it cannot hold.
+    None if nothing is chosen: there is one format of floats, and no samples show what it cannot hold.
     """
     from compiler.tools.progress import ProgressLine
 

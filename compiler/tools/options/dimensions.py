@@ -33,7 +33,7 @@ def given(options: argparse.Namespace, name: str) -> bool:
 
 
 def option_that_runs(options: argparse.Namespace) -> str | None:
-    """Return the first option for which the program runs; None without one."""
+    """Return the first option that makes the program run; empty if there is none."""
     return next((name for name in _RUNS if given(options, name)), None)
 
 

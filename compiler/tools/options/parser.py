@@ -97,7 +97,7 @@ def _add_target_options(parser: argparse._ArgumentGroup) -> None:
 
 
 def _add_binding_options(parser: argparse._ArgumentGroup) -> None:
-    """Add the options that bind what an ONNX model or a program of torch.export leaves open of its inputs."""
+    """Add the options that bind free parts of the inputs of an ONNX model or a program of torch.export."""
     add = parser.add_argument
     add(
         "--shape",
@@ -387,7 +387,7 @@ def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) ->
 
 
 def _check_report(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Turn a --report that is a page into --html, which is the same; --view needs a program, too."""
+    """Turn a --report that is a page into an equivalent --html; --view needs a program, too."""
     if options.view and (options.check or options.estimate):
         parser.error("--view shows a program, which --check and --estimate do not make")
     if options.report is None or report_form(options.report) != "html":

@@ -44,7 +44,7 @@ def with_outputs(graph: Graph, names: Iterable[str]) -> Graph:
 def excerpt(graph: Graph, nodes: Sequence[Node]) -> Excerpt:
     """Cut out these nodes, which are in topological order.
 
-    The outputs are the results that other nodes of the graph, or no node at all, use.
+    The outputs are the results that other nodes of the graph use, or that no node uses.
     """
     made = [name for node in nodes for name in node.outputs if name]
     read = dict.fromkeys(name for node in nodes for name in node.inputs if name)

@@ -1,10 +1,10 @@
 """Compares every node of a graph with its reference: ``tx8cc --verify-nodes``.
 
 Every value becomes an output: the graph is compiled with all of them, in batches if they are many. A node is
-judged on the operands that the emulated chip computed for it, so that errors of earlier nodes do not count;
-further columns show how far the errors have added up. With every value an output, no operators are computed
-together. Therefore the outputs of the program itself are judged too; when only they are wrong, the node that
-causes it is found by bisection.
+judged on the operands that the emulated chip computed for it, so errors of earlier nodes do not count.
+Further columns show how far the errors have accumulated. With every value as an output, no operators are
+computed together. Therefore the outputs of the program itself are judged too; when only they are wrong, the
+node that causes it is found by bisection.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SHARE_OF_DDR = 4
 class NodeCheck:
     """The verdicts on one result of a node.
 
-    ``alone`` judges the node on the operands that the chip computed, ``so_far`` compares its result with a
+    ``alone`` judges the node on the operands that the chip computed. ``so_far`` compares its result with a
     reference run of the whole graph, which includes the errors of earlier nodes.
     """
 
@@ -60,8 +60,8 @@ class FailingPart:
 class Verification:
     """The verdicts on all nodes: ``checks`` in the order of nodes, ``outputs`` on the program's outputs.
 
-    ``at`` is the first node whose result is wrong, by itself or when computed together with others; ``part``
-    is the smallest graph found that shows it, None when every smaller graph that was tried is right.
+    ``at`` is the first node whose result is wrong, by itself or when computed together with others. ``part``
+    is the smallest graph found that shows it; None if every smaller graph that was tried is right.
     """
 
     checks: tuple[NodeCheck, ...]

@@ -23,7 +23,7 @@ class Sending(NamedTuple):
 
 
 class Letter(NamedTuple):
-    """A letter from one rank to another: all changes since the letter before."""
+    """A letter from one rank to another: all changes since its last letter."""
 
     promises: list[int]
     """Promises of the sender's chips, in their order."""
@@ -45,7 +45,7 @@ class Idle(NamedTuple):
 
 
 class Quiet(NamedTuple):
-    """A letter from rank 0: all ranks are idle, and no letter is under way."""
+    """A letter from rank 0: all ranks are idle, and no letter is in transit."""
 
 
 Item = Letter | Idle | Quiet

@@ -1,4 +1,5 @@
-"""The chips of one rank. There is no global step: each rank advances as far as it knows others' messages."""
+"""The chips of one rank. There is no global step; each rank advances as far as it knows the messages of the
+others."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ class RankMesh(ChipMesh):
         self._told: tuple[list[int], list[int]] | None = None
         """Promises and numbers of received messages that the others know."""
         self._idle: dict[int, Idle] = {}
-        """In rank 0: the reports of idle ranks since all stood still."""
+        """Only in rank 0: the reports of idle ranks since all chips last stood still."""
         self._promises = self._outlook.times
 
     def _go_on(self, limit: int) -> bool:
@@ -125,8 +126,8 @@ class RankMesh(ChipMesh):
     def _all_stand_still(self) -> bool:
         """Wait until a letter comes, or all ranks are idle.
 
-        All ranks are idle if each has reported so after as many letters as the others have sent it, because
-        only a letter makes a rank continue.
+        All ranks are idle if each has reported so after receiving as many letters as the others have sent to
+        it, because only a letter makes a rank continue.
         """
         self._say_idle()
         while not self._nobody_goes_on():

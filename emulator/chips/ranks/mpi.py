@@ -18,7 +18,7 @@ _TRIES, _SHORT, _LONG = 200, 20e-6, 1e-3
 
 
 def _wait(ready: Callable[[], bool]) -> None:
-    """Wait and yield the processor to others, such as the awaited ranks; MPI would not yield."""
+    """Wait and yield the processor to other processes, such as the awaited ranks; MPI would not yield."""
     tries, pause = 0, _SHORT
     while not ready():
         tries += 1
@@ -64,7 +64,8 @@ class MpiPost:
         return facts
 
     def to_first(self, fact: Fact) -> list[Fact]:
-        """Return the facts of all ranks in rank 0, by rank; nothing elsewhere. Every rank must call it."""
+        """Return the facts of all ranks, by rank, in rank 0; an empty list elsewhere. Every rank must call
+        it."""
         self.meet()
         return self._communicator.gather(fact) or []
 

@@ -1,9 +1,9 @@
 """A rank's lookahead for the chips of all ranks: times before which no message comes from them.
 
-A rank knows the promises of other ranks as of their last letters. A promise holds unless a message is sent to
-the chip. So a message in flight counts until its receiver has reported it; then the receiver's promises
-include it. Thus at any time, whichever letters are still under way, no message of a chip arrives before the
-earliest of these times plus the latency of the links between.
+A rank knows the promises of other ranks from their last letters. A promise holds unless a message is sent to
+the chip. So it counts a message in flight until its receiver has reported it. Then the receiver's promises
+include it. Thus, whichever letters are in transit, no message of a chip arrives before the earliest of these
+times plus the latency of the links.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ BLOCK, CYCLIC = "block", "cyclic"
 def placed(text: str, chips: int, ranks: int) -> list[int]:
     """Return the rank of each chip; Tx8Error for ranks or a list that do not fit the chips.
 
-    ``block``: neighbouring numbers are on one rank. ``cyclic``: they are on different ones. Otherwise the
-    text is a list, ``0,0,0,1``: the rank of chip 0, of chip 1 and so on.
+    ``block``: consecutive chips are on one rank. ``cyclic``: consecutive chips are on different ranks.
+    Otherwise the text is a list, ``0,0,0,1``: the rank of chip 0, of chip 1 and so on.
     """
     if text not in (BLOCK, CYCLIC):
         return _listed(text, chips, ranks)

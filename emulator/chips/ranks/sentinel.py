@@ -1,18 +1,19 @@
 """Watches the ranks of a host: when one dies, it prints one line and ends the others.
 
-It runs as a program of its own, outside the group of processes that mpiexec ends, and needs nothing but the
-standard library. Each argument is a rank, its process, and two open files, such as ``1:4711:5:6``. These are
-the read ends of two pipes whose write ends only the rank holds. A pipe has no name in any folder: only
-processes of the same user, and root, can open its ends.
+It runs as a separate program, outside the group of processes that mpiexec ends, and needs only the standard
+library. Each argument is a rank, its process, and two open files, such as ``1:4711:5:6``. These are the read
+ends of two pipes whose write ends only the rank holds. A pipe has no name in any folder: only processes of
+the same user, and root, can open its ends.
 
-On the first pipe a rank writes lines: the shared memory it has mapped, its present work, why it gives up, and
-that it leaves in order when all do: ``maps {PATH: INODE}``, ``does TEXT``, ``failed LINE`` and ``bye``.
-Nothing is written to the second pipe. It closes before mpiexec can detect the death. The host reports the end
-of a process later, when the other ranks, which mpiexec ends, may seem to have died first.
+On the first pipe a rank writes lines: the shared memory that it has mapped, its present work, why it gives
+up, and that it leaves in order together with all others. They are ``maps {PATH: INODE}``, ``does TEXT``,
+``failed LINE`` and ``bye``. Nothing is written to the second pipe. It closes before mpiexec can detect the
+death. The host reports the end of a process later. By then mpiexec has ended the other ranks, which may seem
+to have died first.
 
-Before the run a rank announces the files that it writes: ``writes [TARGET, ...]``. Then it reports the name
-under which each of them grows, the complete ones that get their names now, and those that have them: ``grows
-[NAME, TARGET]``, ``whole [NAME, ...]`` and ``kept NAME``, all in JSON. When it dies between, announced files
+Before the run a rank announces the files that it writes: ``writes [TARGET, ...]``. During the run it reports
+the temporary name of each file, the complete files that are being renamed, and the renamed ones. All are in
+JSON: ``grows [NAME, TARGET]``, ``whole [NAME, ...]`` and ``kept NAME``. When it dies between, announced files
 get their names here if they are complete, or are removed. So are segments of shared memory that MPI has left.
 """
 
@@ -32,7 +33,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 _GRACE = 2.0
-"""Seconds for mpiexec to end the other ranks; then they are ended here."""
+"""Seconds that mpiexec has to end the other ranks; then the sentinel ends them."""
 _PIECE = 1 << 16
 """The most bytes of a pipe that are read at a time."""
 _SEGMENT = re.compile(r"/dev/shm/(mpich_shm|ucx_shm_posix)_\w+")
@@ -72,7 +73,7 @@ class UnfinishedFiles:
     def tidy(self) -> None:
         """Give complete files their names, and remove the others."""
         for name, target in self._growing.items():
-            with suppress(OSError):  # a file that has its name already, or a folder that is gone
+            with suppress(OSError):  # a file that was renamed already, or a folder that no longer exists
                 if _is_own_file(Path(name).lstat()):
                     Path(name).replace(target) if name in self._whole else Path(name).unlink()
 
@@ -89,7 +90,7 @@ def mapped_segments(process: int) -> dict[str, int]:
 
 
 def remove_segments(segments: Mapping[str, int]) -> None:
-    """Remove the segments that are still there, unless the name now belongs to another file."""
+    """Remove the segments that still exist, unless another file has the name now."""
     for path, inode in segments.items():
         with suppress(OSError):
             status = Path(path).lstat()
@@ -112,8 +113,8 @@ class Sentinel:
         """By rank: the beginning of a line."""
         self._files = UnfinishedFiles()
         self._segments: dict[str, int] = {}
-        """Shared memory that ranks have mapped, and that nobody else removes when they are killed."""
-        self._ready = select.epoll()  # which tells of deaths in their order: mpiexec ends the other ranks
+        """Shared memory that ranks have mapped, which nobody else removes when they are killed."""
+        self._ready = select.epoll()  # which shows the order of deaths: mpiexec ends the other ranks
         self._left: set[int] = set()
         """Ranks that have finished their work; they exit when all have."""
         self._gone = {each.rank for each in ranks if not self._meet(each)}
@@ -196,7 +197,7 @@ class Sentinel:
         os.close(handle)
 
     def end(self) -> None:
-        """End the remaining ranks when mpiexec has not done so after a while; then tidy up after them."""
+        """End the remaining ranks if mpiexec has not done so after a while, then remove what they left."""
         for rank, handle in self._handles.items():
             if not has_ended(handle):
                 self._segments |= mapped_segments(self._processes[rank])

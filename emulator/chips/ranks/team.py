@@ -1,4 +1,4 @@
-"""The ranks of a run as a team: they begin together, and end together even when one of them dies."""
+"""The ranks of a run as a team: they begin together and end together, even if one of them dies."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _HIGH = 512
 
 
 class RanksError(Tx8Error):
-    """Ranks that cannot work together."""
+    """The ranks cannot work together."""
 
 
 class Team:
-    """All ranks, seen from one of them. RanksError when MPI is not installed.
+    """All ranks, as one of them sees them. RanksError when MPI is not installed.
 
-    A rank calls ``begin`` once, when it is ready to run, or ``give_up`` if it never will be; then all know
-    it. It calls ``leave`` after the common work, and ``end`` when it exits; the sentinel of its host ends all
-    others when a rank exits without ``end``.
+    A rank calls ``begin`` once, when it is ready to run, or ``give_up`` if it will never be ready; then all
+    ranks know it. It calls ``leave`` after the common work, and ``end`` when it exits. If a rank exits
+    without ``end``, the sentinel of its host ends all others.
     """
 
     def __init__(self, launched: Launched) -> None:
@@ -69,7 +69,7 @@ class Team:
     def begin(self) -> None:
         """Wait until all ranks are ready.
 
-        RanksError when some have given up, with the reason of the first.
+        RanksError if some ranks have given up, with the reason of the first.
         """
         found = [(rank, text) for rank, text in enumerate(self.post.of_all("")) if text]
         if found:
@@ -78,7 +78,7 @@ class Team:
         self.begun = True
 
     def give_up(self, text: str) -> None:
-        """Tell the others that this rank does not run, and why."""
+        """Tell the others that this rank will not run, and the reason."""
         self.post.of_all(text)
         self.over = True
 
@@ -95,7 +95,8 @@ class Team:
     def end(self) -> None:
         """Exit in order, when all other ranks do.
 
-        mpiexec would end the ranks that still work if a rank with nothing left to do is killed.
+        When a rank that has finished is killed, mpiexec would end the ranks that still work. So ranks exit
+        together.
         """
         self._say("bye")
         self.post.meet()
@@ -132,8 +133,8 @@ def _names(paths: Sequence[Path]) -> str:
 def _find_sentinel(host: Any, rank: int) -> tuple[int, int]:
     """Return the ends of two pipes to the sentinel of this host, which its first rank starts.
 
-    A pipe has no name. The first rank opens the other ends by the processes that have made them, which the
-    host permits to the user of these processes and to root. The second pipe is held as long as this process
+    A pipe has no name. The first rank opens the other ends through the processes that made them, which the
+    host allows to the owner of these processes and to root. The second pipe is held as long as this process
     lives. RanksError when the first rank cannot open them.
     """
     (messages, says), (life, lives) = os.pipe(), os.pipe()

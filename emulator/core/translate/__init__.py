@@ -1,12 +1,12 @@
 """Translates frequent parts of a program to machine code.
 
-The compiled loop of ``core`` executes a program word by word. Where a tile spends its time (the places at
-which its quanta end), the loops around are translated: the source by which the kernel core executes a word is
-specialised to that word and given to LLVM. So an instruction is described once, in its record, and the
-treatment of its kind once, in ``core/loop.py``; nothing here knows single instructions.
+The compiled loop of ``core`` executes a program word by word. The loops around the places where a tile spends
+its time (where its quanta end) are translated. The source by which the kernel core executes a word is
+specialised for that word and compiled by LLVM. So an instruction is described once, in its record, and its
+kind is handled once, in ``core/loop.py``. This package knows no single instruction.
 
-Registers, memory, counts and stops are the same as without translation. The words of a program stay as they
-are; a copy of them, which the loop reads, has the addresses of translations at their entrances.
+Registers, memory, counts and stops are the same as without translation. The words of a program do not change.
+A copy of them, which the loop reads, has the addresses of translations at their entrances.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ Translating them takes about as long as such a quantum.
 ENOUGH = 64
 """Instructions that suffice to translate the first part of a larger loop."""
 LARGEST_PROGRAM = 1 << 21
-"""Parcels, gaps between segments included. Larger programs are interpreted: analysing them takes too long."""
+"""Parcels, including gaps between segments. Larger programs are interpreted, because their analysis takes too
+long."""
 
 FIXED = (
     state.SPM_BYTES,
@@ -79,7 +80,8 @@ class Translation:
         return find_layout(self.words, translates)
 
     def quantum_ended(self, tile: Words) -> None:
-        """Record where a tile is, by the words of its state, and perhaps translate that place."""
+        """Record the position of a tile, given by the words of its state, and perhaps translate the code
+        there."""
         index = int(tile[state.PC] - tile[state.CODE_BASE]) // PARCEL
         wanted = index not in self.covered and self.words.size <= LARGEST_PROGRAM
         if wanted and self._lock.acquire(blocking=False):

@@ -27,7 +27,7 @@ class Frame:
         self.writer = Writer("f")
 
     def module(self, body: list[str]) -> str:
-        """Return the module of a function whose blocks are written."""
+        """Return the module of a function whose blocks have been written."""
         lines = [f"define i64 @{ENTRY}(i64 %first, i64 %state) {{", "entry:", *self._lines(self._head)]
         stand_for = {FLUSH: self._to_state, RELOAD: self._from_state}
         for line in body:
@@ -40,7 +40,7 @@ class Frame:
         return self.writer.lines
 
     def _head(self) -> None:
-        """Set up the variables and go to the block asked for."""
+        """Set up the variables and jump to the requested block."""
         writer = self.writer
         writer.line("%s = inttoptr i64 %state to ptr")
         for name in (*(f"r{place}" for place in self.used), "n", "limit", "index", "reason"):

@@ -1,8 +1,8 @@
 """Predecoded words as LLVM text: the loop's source for each operation, specialised to the word.
 
-The tile's registers are local variables of the function, loaded when it is entered and stored when it is
-left, or where other code could see them. Instructions are counted by block; the function only begins a block
-that ends within the limit.
+The tile's registers are local variables of the function. They are loaded when it is entered, and stored when
+it is left or when other code could see them. Instructions are counted by block. The function only begins a
+block that ends within the limit.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Chooses the words that are translated together: blocks reachable from a place, up to a size.
 
-A block begins where control can come from elsewhere and ends before the next one; branches inside are left to
-the side. The choice affects only speed: jumps that lead out of the blocks leave the translation.
+A block begins where control can arrive from elsewhere and ends before the next one. Branches that leave it
+are side exits. The choice affects only speed: jumps that lead out of the blocks leave the translation.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ _LINK = 1
 """The register that calls and returns use (RISC-V ELF psABI, spec)."""
 _CALLERS = 4
 _TABLE_REACH = 400
-"""A return is taken to lead to at most this many calls, a jump by a table this many parcels ahead."""
+"""A return is assumed to lead to at most this many calls, a jump through a table to at most this many parcels
+ahead."""
 _ENDS = ("jal", "jalr", "engine")
 """Kinds that end a block."""
 
 
 class Layout(NamedTuple):
-    """Facts about a program's words, by index. An instruction may begin at every one of them."""
+    """Facts about a program's words, by index. An instruction may begin at every parcel."""
 
     words: list[int]
     kinds: list[str]
@@ -101,9 +102,10 @@ def _lengths(words: Words) -> Words:
 
 
 def _starts(lengths: Words) -> npt.NDArray[np.bool_]:
-    """Return True for words that are instructions when one follows the other from the first word on.
+    """Return True for the words of instructions that are reached by going from each instruction to the next,
+    beginning with the first word.
 
-    Between two instructions of an odd length every second word is one.
+    Between instructions of an odd length these are every second word.
     """
     starts = np.zeros(len(lengths), dtype=bool)
     odd = np.flatnonzero(lengths & 1)
@@ -135,7 +137,7 @@ def _before(layout: Layout, index: int) -> int | None:
 
 
 def block_at(layout: Layout, first: int) -> list[int]:
-    """Return the words of the block that begins at ``first``; none if nothing there is translated."""
+    """Return the words of the block that begins at ``first``; none if nothing there can be translated."""
     block: list[int] = []
     index = first
     while len(block) < LONGEST_BLOCK and layout.kinds[index] not in LEFT_OUT:
@@ -149,7 +151,7 @@ def block_at(layout: Layout, first: int) -> list[int]:
 
 
 def exits(layout: Layout, block: list[int], link: int) -> list[int]:
-    """Return the places where control may go from a block, as far as known or likely.
+    """Return the places where control may continue after a block, as far as known or likely.
 
     ``link`` is the return of the last call.
     """
@@ -171,13 +173,14 @@ def exits(layout: Layout, block: list[int], link: int) -> list[int]:
 
 
 def _callers(layout: Layout, index: int) -> list[int]:
-    """Return where a return at ``index`` may lead: after a few calls of the nearest function above."""
+    """Return the places to which a return at ``index`` may lead: after a few calls of the nearest function
+    before it."""
     begin = max((entry for entry in layout.calls if entry <= index), default=-1)
     return layout.calls.get(begin, [])[:_CALLERS]
 
 
 def _cases(layout: Layout, index: int) -> list[int]:
-    """Return where a jump by a table may lead: to the blocks after it."""
+    """Return the places to which a jump through a table may lead: the blocks after it."""
     after = range(index + 1, min(index + _TABLE_REACH, len(layout.words)))
     return [at for at in after if at in layout.leaders]
 
@@ -228,7 +231,7 @@ def _explore(layout: Layout, first: int, link: int) -> tuple[dict[int, list[int]
 
 
 def _leading_to(first: int, ways: dict[int, list[int]]) -> set[int]:
-    """Return the blocks from which ``first`` is reached; itself only when it is in a loop."""
+    """Return the blocks from which ``first`` is reached; ``first`` is included only if it is in a loop."""
     found: set[int] = set()
     waiting = [first]
     while waiting:
@@ -240,7 +243,7 @@ def _leading_to(first: int, ways: dict[int, list[int]]) -> set[int]:
 
 
 def nearest(blocks: dict[int, list[int]], size: int) -> dict[int, list[int]]:
-    """Return the first blocks that have no more instructions together, at least one."""
+    """Return the first blocks that are small enough together, at least one."""
     taken: dict[int, list[int]] = {}
     for at, block in blocks.items():
         size -= len(block)

@@ -1,7 +1,7 @@
 """Statements: assignments, choices and calls of plain functions, as LLVM text without loops.
 
-A name that is assigned in one branch only gets its value where the branches meet; nothing is kept in memory
-but the registers.
+A name that is assigned in only one branch gets its value where the branches meet; only registers are kept in
+memory.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Statements(Expressions):
         scope: Mapping[str, Any],
         call: _Call | None = None,
     ) -> Environment | None:
-        """Write statements; return the names after them, or None when control never gets there."""
+        """Write statements; return the names after them, or None if control never arrives there."""
         for statement in body:
             found = self._statement(statement, names, scope, call)
             if found is None:

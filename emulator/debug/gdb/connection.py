@@ -25,7 +25,7 @@ _ESTABLISHED = "01"
 
 
 class ClientLost(Exception):
-    """The client has gone or cannot be understood; ``str`` says why."""
+    """The client has gone or sends something unknown; ``str`` gives the reason."""
 
 
 def warn(text: str) -> None:

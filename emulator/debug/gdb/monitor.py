@@ -37,7 +37,7 @@ class Usage(Exception):
 class Monitor:
     """The commands.
 
-    ``copies`` are those that the DTE has not carried out, ``files`` the ones that the run reads and writes.
+    ``copies`` are copies that the DTE has not carried out. ``files`` are files that the run reads or writes.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Monitor:
             raise Usage(str(error)) from None
 
     def _save(self, view: TensorView, file: str) -> None:
-        """Save a tensor; Tx8Error for a file of the run, and for one that exists and was not saved here."""
+        """Save a tensor; Tx8Error for a file of the run, and for an existing one that was not saved here."""
         check_file(file)
         check_outputs([("the tensor", file)], self._files)
         if os.path.lexists(file) and identity(file) not in self._saved:

@@ -1,4 +1,4 @@
-"""The program's output, shown once even if the program is put back and writes it again."""
+"""The program's output, shown once even if the program goes back and writes it again."""
 
 from __future__ import annotations
 

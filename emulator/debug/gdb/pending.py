@@ -16,7 +16,7 @@ from tx8isa.records.record import Engine, Instruction
 
 @dataclass(frozen=True)
 class Range:
-    """Bytes ``first`` .. ``last`` that an instruction touches; DDR offsets have ``queues.DDR`` added."""
+    """Bytes ``first`` .. ``last`` byte that an instruction touches; DDR offsets have ``queues.DDR`` added."""
 
     first: int
     last: int

@@ -28,7 +28,7 @@ _DOUBLE = (
     '<field name="double" type="ieee_double"/></union>'
 )
 _NO_SYSTEM = "<osabi>none</osabi>\n"
-"""Without this GDB takes the program for one of Linux, and does not leave single steps to the server."""
+"""Without it GDB assumes a program of Linux, and does not let the server make single steps."""
 _READ_ONLY = 3
 """Bits 11:10 of the number of a register that cannot be written."""
 
@@ -68,7 +68,7 @@ def read(system: System, tile: Tile, number: int) -> bytes:
 
 
 def write(tile: Tile, number: int, data: bytes) -> str:
-    """Set a register; return the reason why that is not possible, or an empty text."""
+    """Set a register; return the reason why that is impossible, or an empty text."""
     value = int.from_bytes(data, "little")
     if number < PC:
         tile.set_register(number, s64(value))

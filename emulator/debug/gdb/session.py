@@ -20,7 +20,7 @@ from .monitor import Monitor, status
 
 _OK, _UNKNOWN = b"OK", b""
 _NO_MEMORY = b"E0e"
-"""EFAULT; also for device registers, see ``memory_view``. GDB accepts no text in answer to a read."""
+"""EFAULT; also for device registers, see ``memory_view``. GDB does not accept a text in answer to a read."""
 _FEATURES = (
     f"PacketSize={PACKET_BYTES:x}",
     "QStartNoAckMode+",
@@ -224,7 +224,8 @@ class Session:
     def _plain(self, kind: str, text: str, data: bytes) -> bytes:
         """Answer the packets before vCont: ``c [addr]``, ``C sig[;addr]``, and the same with ``s``.
 
-        They apply to the thread that ``Hc`` chose; without one to all, and the last one to stop is stepped.
+        They apply to the thread that ``Hc`` chose. Without one they apply to all, and the last one to stop is
+        stepped.
         """
         signal, _, address = text.partition(";") if kind in "CS" else ("", "", text)
         tile = self._going or self.system.tiles[self._last.tile]

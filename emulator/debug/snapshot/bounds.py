@@ -1,7 +1,7 @@
 """Checks that the numbers of a saved state can result from a run.
 
 A file with a valid checksum can still hold other numbers. A tile that has executed more instructions than any
-limit, or whose queues count missing instructions, would run without end.
+limit, or whose queues count instructions that do not exist, would run without end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .types import SnapshotError
 Words = npt.NDArray[np.int64]
 
 MOST = UNLIMITED // 2
-"""Instructions that no run has executed: it would take decades. As many may still follow."""
+"""Instructions that no run has executed, because that would take decades; as many may still follow."""
 _LINE = (1 << LINE_SHIFT) - 1
 
 

@@ -156,7 +156,7 @@ def _save_time(system: System) -> SavedTime | None:
 
 
 def _restore_time(system: System, snapshot: Snapshot) -> None:
-    """Restore simulated time; a run without it may continue from a snapshot that has it."""
+    """Restore simulated time; a run without simulated time may continue from a snapshot that has it."""
     if system.simulator is None:
         return
     if snapshot.simulated is None:

@@ -42,7 +42,8 @@ def check_options(parser: argparse.ArgumentParser, options: argparse.Namespace) 
 
 
 def saved_state(options: argparse.Namespace, machine: Machine) -> Snapshot | None:
-    """Return the state to continue from; SnapshotError for a file without one that the machine can have."""
+    """Return the state to continue from; SnapshotError for a file without a state that the machine can
+    have."""
     return read(options.load_state, machine) if options.load_state else None
 
 

@@ -1,7 +1,7 @@
 """Snapshots as files: a header, and the records of ``types`` in MessagePack, compressed.
 
 The header has the magic, the version of the format, CRC-32 and length of the rest, and the length of the
-records before compression. They are checked before anything else of a file is used, and no memory is taken
+records before compression. They are checked before anything else in a file is used. No memory is allocated
 for lengths that the machine or this host cannot have.
 """
 
@@ -39,10 +39,10 @@ def write(path: str | Path, snapshot: Snapshot) -> int:
 
 
 def read(path: str | Path, machine: Machine | None = None) -> Snapshot:
-    """Read the snapshot in a file; without a machine it is the TX81's.
+    """Read the snapshot in a file; by default it is one of the TX81.
 
-    SnapshotError when the file holds no complete one, or one larger than any run on the machine; OSError when
-    it cannot be read. No more is read of a file than its header promises.
+    SnapshotError if the file holds no complete snapshot, or one larger than any run on the machine; OSError
+    if it cannot be read. No more is read of a file than its header promises.
     """
     with Path(path).open("rb") as file:
         header = _up_to(file, _HEADER.size)

@@ -1,8 +1,8 @@
-"""Checks the instructions of a saved state: their operands must be those of issued instructions.
+"""Checks the instructions of a saved state: their operands must be operands of issued instructions.
 
-A kernel does not check the addresses of its operands; that is done when an instruction is issued. So the
-instructions of a file are checked by the same rules, from their operands alone, and the results must be what
-the file says.
+A kernel does not check the addresses of its operands; they are checked when an instruction is issued. So the
+instructions of a file are checked by the same rules. From their operands alone they are issued again, and
+must give the results in the file.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _dispatchers() -> tuple[issue.Dispatch, issue.Dispatch]:
 
 
 class Issued:
-    """Issues instructions of a tile again, into queues of their own.
+    """Issues instructions of a tile again, into separate queues.
 
     ``place`` is their place in messages; without it they are in the queue of their engine.
     """
@@ -61,7 +61,8 @@ class Issued:
         self.scratch[queues.RETURNED] = self.results.ctypes.data
 
     def check(self, entry: Words) -> None:
-        """Raise SnapshotError for an entry of a queue whose operands are refused, or give another entry."""
+        """Raise SnapshotError for an entry of a queue whose operands are refused, or produce another
+        entry."""
         number, ranges = int(entry[queues.E_RECORD]), int(entry[queues.E_RANGES])
         record = tables.records()[number]
         count = len(record.operands)
@@ -76,7 +77,7 @@ class Issued:
     def again(self, number: int, fields: Sequence[int], firsts: Sequence[int]) -> Words:
         """Return the entry of an instruction: its record, operands, and the first bytes of its ranges.
 
-        It is valid until the next one is made. SnapshotError when the operands are refused.
+        The entry is valid until the next one is made. SnapshotError when the operands are refused.
         """
         record, at = tables.records()[number], queues.entry_at(0)
         operands = self._operands(number, fields, firsts)

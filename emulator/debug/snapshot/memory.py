@@ -84,7 +84,7 @@ def _checked(blocks: Blocks, count: int, size: int, what: str) -> tuple[Numbers,
 def _resident(system: System) -> Iterator[tuple[int, Bytes, Bytes]]:
     """Yield (number of the first page, present pages, pages as loaded) of DDR that was ever touched.
 
-    Both are [page, byte]. A last page that is not mapped as a whole comes alone, and is shorter.
+    Both are [page, byte]. A last page that is mapped only in part is returned separately, and is shorter.
     """
     ddr = system.ddr
     whole = ddr.size // PAGE * PAGE
@@ -111,7 +111,7 @@ def _loaded(system: System, start: int, size: int) -> Bytes:
 
 
 def _touched(memory: Bytes) -> list[tuple[int, int]]:
-    """Return [first, end) of the ranges that were ever touched: those the host has pages for."""
+    """Return [first, end) of the ranges that were ever touched, for which the host has pages."""
     host = mmap.PAGESIZE
     found, at, pages = [], 0, -(-memory.size // host)
     try:

@@ -1,7 +1,7 @@
 """Words, queues and registers of a tile in a snapshot.
 
 Host addresses are not kept: a restored tile has those of its system. Of the queues only waiting instructions
-are kept, with the words that are still read, so that a snapshot depends only on the run.
+are saved, with the words that will still be read. So a snapshot depends only on the run.
 """
 
 from __future__ import annotations

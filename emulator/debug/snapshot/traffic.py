@@ -82,7 +82,7 @@ def restore_channels(window: DteWindow, tile: int, channels: list[SavedChannel])
 
 
 def save_started(traffic: Traffic, tile: int) -> list[Started]:
-    """Return copies and updates that a tile has started and that are not carried out yet."""
+    """Return copies and updates that a tile has started and that have not been carried out yet."""
     return [_saved(work) for work in traffic.started[tile]]
 
 

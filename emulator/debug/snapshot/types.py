@@ -105,7 +105,7 @@ class SavedUpdate(_Record, frozen=True, tag="Update"):
 
 
 class TileState(_Record, frozen=True):
-    """Everything of a tile that the rest of a run depends on."""
+    """All state of a tile on which the rest of a run depends."""
 
     words: bytes
     """int64: the words of ``state`` that are kept."""
@@ -143,7 +143,7 @@ class SavedCore(_Record, frozen=True):
     clock: int
     due: int
     holds: bool
-    """True if its clock holds back the others while its log is processed."""
+    """True if its clock delays the others while its log is processed."""
     retired: int
     number: int
     since: int
@@ -241,7 +241,7 @@ class SimulatedTile(_Record, frozen=True):
 
 
 class SimulatedChip(_Record, frozen=True):
-    """One simulation. What follows from the machine, and the next events, are left out."""
+    """One simulation. It omits what follows from the machine, and the next events."""
 
     now: int
     virtual: int

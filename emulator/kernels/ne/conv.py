@@ -1,11 +1,11 @@
 """Convolution of aligned NHWC tensors (docs/isa.md, Convolution), without unfolding the input.
 
-The input rows for a band of the result go into scratch with their borders. A tap is then a fixed offset from
-every result position, and the sums of a position run over ky, kx, i in ascending order.
+The input rows for a band of the result are copied into scratch with their borders. Then a tap has a fixed
+offset from every result position. The sums of a position run over ky, kx, i in ascending order.
 
-Inputs outside the image are +0, and their products are added like all others: an infinite or NaN weight makes
-NaN there, and a start value of -0 becomes +0 (proposed; the literal reading of "inputs outside the image are
-0"). In INT8 they are the zero point. Padding lanes are never added.
+Inputs outside the image are +0, and their products are added like all others. So an infinite or NaN weight
+gives NaN there, and a start value of -0 becomes +0 (proposed; the literal reading of "inputs outside the
+image are 0"). In INT8 they are the zero point. Padding lanes are never added.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def make_conv(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
 def _make_images(arithmetic: MatrixArithmetic) -> Callable[[int], None]:
     """Compute all images, band after band; the weights are widened once.
 
-    With a single band each panel is widened just before its use, so that it is still in the cache.
+    With a single band each panel is widened just before it is used, so that it is still in the cache.
     """
     band, widen_panel = _make_band(arithmetic), arithmetic.panel
     grain, extra = arithmetic.grain, arithmetic.extra

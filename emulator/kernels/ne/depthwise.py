@@ -1,7 +1,7 @@
 """Depthwise convolution (docs/isa.md, Depthwise convolution): 64 channels at a time, vectors over channels.
 
-The input for a block of results goes into scratch with its borders, as in ``conv``; every result channel has
-sums over ky, kx in ascending order. INT8 numbers become 32-bit integers less the zero point.
+The input for a block of results is copied into scratch with its borders, as in ``conv``. Every result channel
+has sums over ky, kx in ascending order. INT8 numbers become 32-bit integers less the zero point.
 """
 
 from __future__ import annotations

@@ -73,7 +73,8 @@ def make_gemm(arithmetic: MatrixArithmetic) -> Callable[[int], int]:
 def _make_either(arithmetic: MatrixArithmetic, by_panels: Each, by_parts: Parts) -> Each:
     """Multiply by parts if each panel is read only once, by a single group of rows; else by panels.
 
-    If all rows of A are equal, as when programs broadcast a bias by ones, one row of results is computed.
+    If all rows of A are equal, for example ones by which a program broadcasts a bias, one row of results is
+    computed.
     """
     size = arithmetic.bits // 8
 
@@ -160,8 +161,8 @@ def _make_by_parts(arithmetic: MatrixArithmetic) -> Parts | None:
 def _make_following(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int], None]:
     """(a, b, p, q, problem): prefetch the bytes that are widened next, while products are computed.
 
-    They are block ``q`` of panel ``p`` of B, and plane ``q`` of A if ``a`` is not 0; after the last block of
-    a panel, the first one of the next panel.
+    These are block ``q`` of panel ``p`` of B, and plane ``q`` of A if ``a`` is not 0. After the last block of
+    a panel, the first block of the next panel follows.
     """
     size = arithmetic.bits // 8
 
@@ -212,7 +213,8 @@ def _no_planes(b: int, panels: int, rows: int, p: int, problem: int) -> int:
 
 
 def _make_by_panels(arithmetic: MatrixArithmetic) -> Each:
-    """Compute matrix ``i`` of the result; panels of B are made first, unless the one before had the same."""
+    """Compute matrix ``i`` of the result; panels of B are made first, unless the matrix before had the same
+    B."""
     panels_of, matrix = _make_panels(arithmetic), _make_matrix(arithmetic)
 
     def by_panels(a: int, b: int, panels: int, rows: int, i: int, problem: int) -> None:

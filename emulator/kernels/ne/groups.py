@@ -51,7 +51,7 @@ def panel_bytes(rows: int, channels: int) -> int:
 def make_multiply_wide(products: dict[tuple[int, int], Product]) -> Multiply:
     """Add ``words`` words to a group: products of 4 rows and all columns of the panel (AVX-512).
 
-    A single row after the last of them has a product of its own.
+    A single remaining row has a separate product.
     """
     one, by64, by48, by32, by16 = (
         products[1, 64],

@@ -1,7 +1,7 @@
 """The computation of one matrix engine instruction as int64 words at an address: a *problem*.
 
-The kernel of a record writes the words to the beginning of the scratch, and after them copies of the vectors
-of bias and scales, so that a result may overlap those. The functions of the engine read the words by name.
+The kernel of a record writes the words to the beginning of the scratch. Copies of the vectors of bias and
+scales follow, so that a result may overlap the originals. The functions of the engine read the words by name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Numeric exceptions of CT: a checked kernel detects them for each result in addition to storing it.
 
 A checked kernel is made from the same element function and the same record as the plain one and stores the
-same bytes. The bits of all elements go to ``state.NUMERIC``, those of the unit's field in the exception
-register (docs/isa.md, Exceptions, spec). Subnormal results are supported, so bit 4 is never set.
+same bytes. The bits of all elements are collected in ``state.NUMERIC``, which has the unit's field of the
+exception register (docs/isa.md, Exceptions, spec). Subnormal results are supported, so bit 4 is never set.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _no_error(a: float, b: float, result: float) -> float:
 
 
 def watched(element: Element, events: Events, fmt: Format, form: Form) -> Pass:
-    """Make the loop over ``element`` that also notes the events."""
+    """Make the loop over ``element`` that also records the events."""
     view = ACCESS[fmt].view
 
     def over_one(target: int, first: int, scalar: int, n: int, mode: int, state: int) -> None:

@@ -99,7 +99,8 @@ def _finish(fold: Reduction, fmt: Format) -> Callable[[int, int, int, int, int],
 
 
 def _indexed(fold: Reduction, fmt: Format) -> Callable[[int, int, int, int, int], None]:
-    """Make the fold with indices; an element counts if it changes the number, so not NaN and equal ones."""
+    """Make the fold with indices; an element counts if it changes the number, so NaN and equal ones do not
+    count."""
     view, load, step = ACCESS[fmt].view, ACCESS[fmt].load, _single_step(fold)
 
     def add_indexed(accumulators: int, indices: int, index: int, first: int, n: int) -> None:

@@ -1,10 +1,11 @@
 """The random numbers of stochastic rounding and drop-out (proposed; the chip has no seed operand).
 
 Each tile has one 32-bit Galois LFSR, polynomial x^32 + x^22 + x^2 + x + 1 (maximal, period 2**32 - 1). An
-instruction in mode 4 takes one step per element, in element order. ``ct.elemmask`` takes one per element to
-choose, and in mode 4 a second one, right after it, to round. No other instruction takes any. Neighbouring
-states are shifts of each other. So the 52 bits that are compared with the dropped part are the upper bits of
-a multiplicative hash of the state. A state of 0, which would never change, counts as 1.
+instruction in mode 4 takes one step per element, in element order. ``ct.elemmask`` takes one step per element
+for the selection. In mode 4 it takes a second one, right after it, for rounding. No other instruction takes a
+step. A state and the next one are shifts of each other. So the 52 bits that are compared with the dropped
+part are the upper bits of a multiplicative hash of the state. A state of 0, which would never change, counts
+as 1.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The four forms of the vector instructions: pairs the elements of the operands for a loop over elements.
 
 The loops run over pieces. If no operand overlaps the result, everything is one piece. An operand at the same
-address as the result goes through scratch in pieces small enough for the first-level cache, so that the loop
-has different addresses and stays vectorised. An operand that overlaps the result in another way goes through
-scratch as a whole.
+address as the result is copied through scratch in pieces small enough for the first-level cache. So the loop
+has different addresses and stays vectorised. An operand that overlaps the result in any other way is copied
+to scratch as a whole.
 """
 
 from __future__ import annotations
@@ -125,8 +125,8 @@ def _two_vectors(instruction: Instruction, run: Pass, fmt: Format, mode_at: int)
 def _unit_vector(instruction: Instruction, run: Pass, fmt: Format, mode_at: int) -> Kernel:
     """Operands dst, src0, src1, n, unit and for the loop form full, full_unit.
 
-    The unit vector of a group is repeated to a longer pattern, and the group done in pieces of it. All unit
-    vectors are read before anything is written.
+    The unit vector of a group is repeated to a longer pattern, and the group is processed in pieces of that
+    length. All unit vectors are read before anything is written.
     """
     size = ACCESS[fmt].size
     target_at, first_at, second_at, count_at, unit_at, total_at, units_at = _unit_places(instruction)
@@ -170,7 +170,7 @@ def whole_units(unit: int, least: int) -> int:
 
 
 def next_line(address: int) -> int:
-    """Round up to a multiple of 64, from where each vector load touches one cache line."""
+    """Round up to a multiple of 64, because from there each vector load touches one cache line."""
     return (address + 63) & -64
 
 

@@ -66,7 +66,7 @@ def make_reduce(instruction: Instruction, fmt: Format) -> Kernel:
 
 
 def _positions(reduction: Reduction, fmt: Format) -> Callable[..., None]:
-    """Reduce one batch of outer x steps x inner positions over the steps; the planes stay."""
+    """Reduce one batch of outer x steps x inner positions over the steps; the planes remain."""
     fold, block, size = make_fold(reduction, fmt), block_channels(fmt.bits), fmt.bits // 8
     begin, add, add_four, finish = fold.begin, fold.add, fold.add_four, fold.finish
 

@@ -1,4 +1,4 @@
-"""Kernels of unpool (docs/isa.md, Unpool): values of windows back to the positions under them."""
+"""Kernels of unpool (docs/isa.md, Unpool), which copy values of windows back to their positions."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def make_unpool(instruction: Instruction, fmt: Format) -> Kernel:
 def _by_sums(reduction: Reduction, fmt: Format) -> Plane:
     """Spread values: finish each value once if windows do not overlap; otherwise add up windows."""
     if (reduction.finish or _as_it_is)(reduction.start, 1.0) != 0.0:
-        raise ValueError("positions under no window are cleared: a sum of nothing must be zero")
+        raise ValueError("positions under no window are cleared, because a sum of nothing must be zero")
     fold, size = make_fold(reduction, fmt), fmt.bits // 8
     begin, add, finish, overlapping = fold.begin, fold.add, fold.finish, _overlapping(fold, size)
 
@@ -188,7 +188,7 @@ def _put_row(fmt: Format) -> Callable[[int, int, int, int, int, int, int], None]
     size, view = fmt.bits // 8, VIEWS[fmt.bits // 8]
 
     def put(target: int, source: int, indices: int, place: int, n: int) -> None:
-        """Write the values whose index is ``place``; other elements stay."""
+        """Write the values whose index is ``place``; other elements do not change."""
         to, of, named = view(target, n), view(source, n), view_u16(indices, n)
         for i in range(u64(n)):
             taken = -1 if s64(named[i]) == place else 0

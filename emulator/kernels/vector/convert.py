@@ -1,8 +1,8 @@
 """Kernels of the converts between packed vectors (docs/isa.md, Converts).
 
 A NaN keeps its sign and upper payload bits and becomes quiet. Nothing else in the emulator keeps payloads, so
-the stores here extend those of ``access`` by the NaN rule. As in ``elementwise``, each rounding mode has a
-loop, without branches except for the stochastic one.
+the stores here add the NaN rule to those of ``access``. As in ``elementwise``, each rounding mode has a loop,
+without branches except for the stochastic one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _INTEGER_MAGIC = 6755399441055744.0  # 1.5 * 2**52: adding it leaves no bits bel
 
 
 def make_convert(instruction: Instruction, nearest: bool, checked: bool) -> Kernel:
-    """Make the kernel of one convert; ``checked``: it also notes numeric exceptions."""
+    """Make the kernel of one convert; ``checked``: it also records numeric exceptions."""
     meaning: Convert = instruction.meaning
     source_size, target_size = meaning.source.bits // 8, meaning.target.bits // 8
     names = [o.name for o in instruction.operands]
@@ -94,7 +94,7 @@ def _loop(element: Element, meaning: Convert) -> Loop:
 
 
 def _watched(element: Element, meaning: Convert) -> Loop:
-    """Make the loop that notes numeric exceptions; see ``checked``."""
+    """Make the loop that records numeric exceptions; see ``checked``."""
     view_source, view_target = VIEWS[meaning.source.bits // 8], VIEWS[meaning.target.bits // 8]
     events = _to_float_events(meaning) if meaning.target.is_float else _to_integer_events(meaning)
 
@@ -129,7 +129,7 @@ _BEYOND = 1 << 33
 
 
 def _to_integer_events(meaning: Convert) -> Events:
-    """Detect overflow, for a result out of range by any amount and for NaN; else inexact results."""
+    """Detect overflow, for a result out of range by any amount and for NaN, or else inexact results."""
     value, high = _value(meaning.source), (1 << (meaning.target.bits - 1)) - 1
 
     def events(bits: int, stored: int, mode: int, zero: int, memory: Any) -> int:

@@ -1,8 +1,8 @@
 """Kernels of the vector instructions: one body applied to packed elements.
 
-Each kind of rounding has its own loop. Nearest even is done by the hardware. The directed modes start from it
-and step to the neighbour if it is on the wrong side, also without branches. The stochastic mode rounds by the
-definition, one element after the other, because the LFSR takes a step for each.
+Each kind of rounding has its own loop. Nearest even is done by the hardware. The directed modes begin with
+that result and step to its neighbour if it is on the wrong side, also without branches. The stochastic mode
+rounds by the definition, element after element, because the LFSR takes a step for each.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Body = Callable[..., float]
 
 
 def make_elementwise(instruction: Instruction, fmt: Format, nearest: bool, checked: bool) -> Kernel:
-    """Make the kernel of a V, VV, VS, VuV or VuV_loop record; ``checked``: it notes numeric exceptions."""
+    """Make the kernel of a V, VV, VS, VuV or VuV_loop record; ``checked``: it records numeric exceptions."""
     meaning: Elementwise = instruction.meaning
     names = [operand.name for operand in instruction.operands]
     mode_at = names.index("rnd") if "rnd" in names else -1
@@ -121,7 +121,7 @@ def _error(meaning: Elementwise) -> Callable[[float, float, float], float]:
 
 
 def _directed(meaning: Elementwise, fmt: Format, mode: int) -> Element:
-    """Round in one direction the binary64 result, which is moved to the odd neighbour if inexact."""
+    """Round in one direction: from the binary64 result, which is moved to the odd neighbour if inexact."""
     body, error = meaning.body_in(mode), _error(meaning)
     load, store = ACCESS[fmt].load, directed_store(fmt, mode)
 

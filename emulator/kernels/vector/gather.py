@@ -38,7 +38,7 @@ def make_gather(instruction: Instruction, fmt: Format | None) -> Kernel:
     """Make the kernel of maskgather.v and of the tables.
 
     The indices are data; the largest one determines the range that is read. If the range is inside SPM and
-    apart from the result, elements go directly to the result. Otherwise each address is checked, and the
+    does not overlap the result, elements are copied directly. Otherwise each address is checked, and the
     result passes through scratch, so that only old values are read.
     """
     meaning: Gather = instruction.meaning

@@ -117,8 +117,8 @@ Better = Callable[[np.float32, np.float32], bool]
 def _extreme(largest: bool, fmt: Format) -> Callable[[int, int, int], tuple[np.float32, int]]:
     """Find the extreme number, infinite if all are NaN, and a place at or before the first that equals it.
 
-    Each of ``_ROW`` lanes keeps its extreme and the group of four rows that has it, so that no element waits
-    for the one before.
+    Each of ``_ROW`` lanes keeps its extreme and the group of four rows that contains it, so that no element
+    waits for the previous one.
     """
     beyond, begin = (_above, -inf) if largest else (_below, inf)
     size = fmt.bits // 8

@@ -25,7 +25,8 @@ _PIECE = 2048
 
 
 def make_uniform(instruction: Instruction, fmt: Format) -> Kernel:
-    """Make the kernel of randgen. Its rules keep the results apart; the seeds are read before any is written.
+    """Make the kernel of randgen. Its rules keep the results from overlapping; all seeds are read before any
+    is written.
 
     The next first word of a generator is its present second one. So the words of all generators form one
     chain: each is computed from the words 32 and 16 places before it, and value i from places i and i + 16.

@@ -15,11 +15,11 @@ from tx8isa.records.meaning import ScalarFunction
 from tx8isa.records.record import Instruction
 
 INFINITE, NAN_INPUT = 1 << 0, 1 << 1
-"""Bits of the unit's field of the exception register (spec); the others are not raised."""
+"""Bits of the unit's field of the exception register (spec); other bits are not raised."""
 
 
 def make_scalar(instruction: Instruction, fmt: Format) -> Kernel:
-    """Make the kernel of operands src and rd; ``state.ANSWER`` gets the result for its register, too."""
+    """Make the kernel of operands src and rd; ``state.ANSWER`` also gets the result, for its register."""
     meaning: ScalarFunction = instruction.meaning
     body, load, store = meaning.body, ACCESS[fmt].load, nearest_store(fmt)
     source_at, target_at = instruction.index("src"), instruction.index("rd")

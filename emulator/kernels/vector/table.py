@@ -46,7 +46,7 @@ def uses_table(instruction: Instruction, fmt: Format | None) -> bool:
 def make_table(instruction: Instruction, fmt: Format | None) -> Table | None:
     """Compute the result for every pattern, uint16[65536], or None if the kernel needs no table.
 
-    The table lives as long as the process; its address goes into the word after the operand words.
+    The table lives as long as the process; its address is written to the word after the operand words.
     """
     if fmt is None or not uses_table(instruction, fmt):
         return None

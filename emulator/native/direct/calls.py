@@ -65,7 +65,7 @@ class Wider(Exception):
 
 
 class Module(Protocol):
-    """The functions of a module, for functions that call them."""
+    """The functions of a module under construction, for functions that call them."""
 
     def write(self, function: Any, arguments: Sequence[Any]) -> Written:
         """Return the function for arguments of these kinds: kinds, views, or known objects."""
@@ -80,7 +80,7 @@ class Module(Protocol):
 class Values(Expressions):
     """Writes the expressions of a function, and its assignments to names.
 
-    ``kinds``: the kinds of variables whose first value has another one.
+    ``kinds`` are the kinds of variables whose first value has another kind.
     """
 
     def __init__(self, module: Module, kinds: Mapping[str, Kind]) -> None:
@@ -234,7 +234,7 @@ class Values(Expressions):
 
 
 def _passed(argument: Any) -> tuple[Any, list[Known]]:
-    """Return the kind of one argument for which a function is written, and the values passed to it."""
+    """Return the kind of one argument of a function, and the values passed to it."""
     if isinstance(argument, View):
         return View(argument.bits, argument.kind, 0), [argument.address]
     if isinstance(argument, bool | int | float | np.float32 | Value):

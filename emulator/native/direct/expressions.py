@@ -1,7 +1,7 @@
 """Expressions of plain functions, and of the kernel core's own source, as LLVM text.
 
-Known values are calculated by Python while the text is written. So with the operands of an instruction given,
-little is left of the source that executes it. The rest follows the rules of ``emulator.native``.
+Known values are calculated by Python while the text is written. So if the operands of an instruction are
+known, little is left of the source that executes it. The rest follows the rules of ``emulator.native``.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class Expressions(ABC):
     # -- choices ---------------------------------------------------------------------------------------
 
     def _logic(self, node: ast.BoolOp, names: Environment, scope: Mapping[str, Any]) -> Known:
-        """Write ``and`` or ``or``: operands are only calculated where needed, or where harmless."""
+        """Write ``and`` or ``or``; operands are computed only if needed, or if harmless."""
         decided, name = isinstance(node.op, ast.Or), "or" if isinstance(node.op, ast.Or) else "and"
         result: Known = not decided
         ways: list[tuple[Operand, str]] = []
@@ -344,7 +344,7 @@ class Expressions(ABC):
 
 
 def _common(left: Known, right: Known) -> Kind:
-    """Return unsigned when both are; a known number that is not negative adapts to the other."""
+    """Return unsigned if both are; a known number that is not negative adapts to the other one."""
     kinds = [kind_of(v) for v in (left, right) if isinstance(v, Value) or (isinstance(v, int) and v < 0)]
     return "u" if kinds and all(kind == "u" for kind in kinds) else "i"
 

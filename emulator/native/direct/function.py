@@ -1,6 +1,6 @@
 """Statements of a function: assignments, choices, loops and results, as LLVM text.
 
-A variable is memory of the function until LLVM makes a register of it.
+A variable is in the function's memory until LLVM moves it to a register.
 """
 
 from __future__ import annotations

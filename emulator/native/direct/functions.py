@@ -1,6 +1,6 @@
 """Whole functions as LLVM text: the function asked for, and all that it calls.
 
-Each function is written once for the kinds of its arguments; functions given as arguments, or kept in a
+Each function is written once for the kinds of its arguments. Functions given as arguments, or kept in a
 closure, are known when it is written.
 """
 
@@ -21,7 +21,7 @@ from .helpers import helper
 from .values import Kind, Untranslatable
 
 ENTRY = "tx8_entry"
-"""Name of the function that a module is made for."""
+"""Name of the function for which a module is made."""
 
 
 class Functions:
@@ -59,7 +59,7 @@ class Functions:
         return found
 
     def _meaning(self, given: Any) -> Any:
-        """Return the key of a function: closures made twice from the same parts are one."""
+        """Return the key of a function; closures made twice from the same parts have one key."""
         if not isinstance(given, FunctionType):
             return given
         if given not in self._meanings:

@@ -55,7 +55,7 @@ _CALCULATES = (
 
 
 def harmless(node: ast.expr, scope: Mapping[str, Any]) -> bool:
-    """Return True if an expression cannot trap, so that it may be calculated where its value is unused."""
+    """Return True if an expression cannot trap, so it may be computed even where its value is unused."""
     if not hasattr(node, "_called"):
         node._called = _called(node)  # type: ignore[attr-defined]
     called: list[str] | None = node._called  # type: ignore[attr-defined]
@@ -65,7 +65,7 @@ def harmless(node: ast.expr, scope: Mapping[str, Any]) -> bool:
 def _called(node: ast.expr) -> list[str] | None:
     """Return the names that an expression calls; None if it does more than calculate and call.
 
-    The meaning of the names is not part of it: functions that one maker makes share their text.
+    It does not include the meaning of the names, because functions made by one maker share their text.
     """
     names = []
     for part in ast.walk(node):

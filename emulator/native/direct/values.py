@@ -2,7 +2,7 @@
 
 The kinds are those of ``emulator.native``: signed and unsigned 64-bit words, unsigned words read from narrow
 elements, which need ``s64`` or ``u64`` before arithmetic, truth values, binary64 and binary32. A known number
-represents itself, so that choices made while the text is written cost nothing at run time.
+represents itself, so choices made while the text is written cost nothing at run time.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def typed(value: Operand) -> str:
 
 
 def same(left: Operand, right: Operand) -> bool:
-    """Return True if two values are one: the same result, or numbers of one kind with the same bits."""
+    """Return True if two values are the same: one result, or numbers of one kind with the same bits."""
     numbers = bool | int | float | np.float32
     if isinstance(left, numbers) and isinstance(right, numbers):
         return kind_of(left) == kind_of(right) and spelled(left) == spelled(right)

@@ -1,4 +1,4 @@
-"""Converts flags in bytes to bits and back, as one vector of 64 lanes, for which LLVM has instructions."""
+"""Converts flags in bytes to bits and back, as vectors of 64 lanes, for which LLVM has instructions."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ Narrowing rounds once, nearest even, and every NaN becomes the canonical one, 0x
 (docs/isa.md, Number model, proposed). FP16 and BF16 sums, differences and products computed in binary32
 and narrowed once are the correctly rounded results, because 24 >= 2*11 + 2 significand bits. TF32 has the
 exponent range of binary32 and 11 significand bits, so its products below the normal range would be rounded
-twice: its kernels compute in binary64.
+twice. So its kernels compute in binary64.
 """
 
 from __future__ import annotations

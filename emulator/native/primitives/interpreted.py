@@ -1,8 +1,8 @@
 """Kernels as plain Python functions with pseudo addresses, and calls from Python in both modes.
 
 Without the JIT every kernel is a Python function. Its "address" is a negative number, which no function of a
-process has, so that tables of addresses, indirect calls and coverage work the same way in both modes; 0 marks
-an empty slot.
+process has. So tables of addresses, indirect calls and coverage work the same way in both modes; 0 marks an
+empty slot.
 """
 
 from __future__ import annotations

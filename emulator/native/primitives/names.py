@@ -1,7 +1,7 @@
 """Lists the primitives: functions with a version of their own in machine code.
 
-Everything else a kernel calls is plain Python that is compiled with it. The names are known without Numba, so
-that a cached kernel is found and loaded without importing it.
+All other functions that a kernel calls are plain Python, which is compiled with it. The names are known
+without Numba, so that a cached kernel is found and loaded without importing it.
 """
 
 from __future__ import annotations

@@ -29,8 +29,9 @@ def atomic_load(address: int) -> int:
 
 
 def relax(looks: int) -> int:
-    """Wait before polling again a word that another thread will change, after ``looks`` polls; return 0.
+    """Wait before polling a word again that another thread will change, after ``looks`` polls; return 0.
 
-    The first polls follow at once; then other threads get their turn, and after milliseconds this one sleeps.
+    The first polls follow at once. Then other threads get their turn, and after milliseconds this thread
+    sleeps.
     """
     return 0

@@ -16,7 +16,7 @@ TRACKS = len(Track)
 
 
 class Activity:
-    """For each tile and track: busy ticks of each bin, and the kind with the longest part of it."""
+    """For each tile and track: the busy ticks of each bin, and the kind that takes most of them."""
 
     def __init__(self, tiles: int, axis: Axis) -> None:
         self._axis = axis

@@ -136,7 +136,7 @@ def _ddr(time: Range1d, rate: float) -> Figure:
 
 
 def _shared(chart: Figure, name: str, *columns: str) -> ColumnDataSource:
-    """Return the chart's source of that name, or a new one."""
+    """Return the chart's source with a name, which is made at the first request."""
     known = [r.data_source for r in chart.renderers if r.data_source.name == name]
     return known[0] if known else _source(name, *columns)
 

@@ -18,7 +18,7 @@ from .sink import ReportSink
 
 
 def check_target(path: Path) -> None:
-    """Raise Tx8Error unless a file can be made there; an existing file stays as it is."""
+    """Raise Tx8Error unless a file can be made there; an existing file does not change."""
     if path.exists() and not path.is_file():
         what = "a directory" if path.is_dir() else "no ordinary file"
         raise Tx8Error(f"{path}: cannot be written: it is {what}")
@@ -51,7 +51,7 @@ class PageFile:
     def finish(self, tiles: Sequence[Tile], fault: str, hazards: Sequence[Hazard] | None) -> None:
         """Write the page of a finished run. Tx8Error when that fails.
 
-        The results of the run are written by then, so that nothing is lost.
+        The results of the run have been written before, so that nothing is lost.
         """
         write_whole(self._path, self.content(tiles, fault, hazards))
 

@@ -73,7 +73,7 @@ class Flows:
             self.bytes[writer, reader] += moved * count / len(writers)
 
     def final(self) -> dict[tuple[int, int], int]:
-        """The bytes by writer and reader after the run, including those that stay in outputs."""
+        """The bytes by writer and reader after the run, including bytes that remain in outputs."""
         found = {pair: round(moved) for pair, moved in self.bytes.items()}
         for each in self._outputs:
             writers, counts = np.unique(self._writer[self._blocks(each)], return_counts=True)
@@ -84,7 +84,7 @@ class Flows:
 
 
 def drawn(texts: Mapping[str, Any]) -> str:
-    """Draw the flows of a page's JSON part as SVG; an empty text for a program of fewer than two nodes."""
+    """Draw the flows from a page's JSON part as SVG; an empty text for a program of fewer than two nodes."""
     cycles = {node["node"]: node["cycles"] for node in texts["node_times"]}
     ends = {end for *pair, _ in texts["flows"] for end in pair if CONSTANTS not in pair}
     numbers = [at for at in range(len(texts["nodes"])) if at in ends or (at and cycles.get(at))]

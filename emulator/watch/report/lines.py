@@ -32,7 +32,7 @@ class Line(NamedTuple):
     """Number of the node in ``kinds.NodeNumbers``."""
     times: int
     busy: int
-    """Ticks in which an engine worked for it, all tiles."""
+    """Ticks that an engine worked for it, over all tiles."""
     lost: int
     """Ticks that it, or the core at it, was kept waiting, all tiles."""
 
@@ -71,7 +71,7 @@ class Lines:
             self._known.setdefault(pc, ("", kind))
 
     def final(self, statistics: Statistics, nodes_of: Ints) -> tuple[list[Line], int]:
-        """Return the lines that took longest, by address, and the number of others.
+        """Return the lines that took longest, by address, and the number of the remaining ones.
 
         ``nodes_of``: the node of each of the statistics' places.
         """

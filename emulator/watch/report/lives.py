@@ -36,7 +36,7 @@ class Lives:
         self._keys, self._owner = self._table()
 
     def _table(self) -> tuple[Ints, Ints]:
-        """Return stretch of code between two edges and first byte as one ascending number.
+        """Return an ascending number made of a stretch of code between two edges and a first byte.
 
         And the ranges' numbers.
         """

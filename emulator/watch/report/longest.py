@@ -8,7 +8,7 @@ import numpy.typing as npt
 from emulator.watch.bins import Ints
 
 _SCATTER = 0x9E3779B97F4A7C15
-"""Odd, near 2**64 divided by the golden ratio: multiples of it spread evenly over all words."""
+"""Odd, near 2**64 divided by the golden ratio, so that its multiples spread evenly over all words."""
 
 KEPT = np.dtype(
     [
@@ -27,7 +27,7 @@ KEPT = np.dtype(
 
 
 class Longest:
-    """At most ``most`` slices. Of equally long ones an even sample is kept, not only early ones."""
+    """At most ``most`` slices. Of equally long slices an even sample is kept, not only early ones."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -1,4 +1,4 @@
-"""The page: one HTML file that holds everything and fetches nothing."""
+"""Makes the page: one HTML file that contains everything and fetches nothing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Live data in the scratchpads: by tile, block of addresses and time, the kind that wrote them.
 
 Data are live from the start of their write to the end of the last read before the next write. A block or a
-stretch of time with several writers shows the latest one.
+stretch of time with several writers shows the last one.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Residence:
         self._live(cell[order], begin_column, column, writer[order])
 
     def _live(self, cell: Ints, begin_column: Ints, column: Ints, writer: Ints) -> None:
-        """Draw events in the order of cells and time; ``writer`` is NOBODY for a read."""
+        """Draw events, ordered by cells and time; ``writer`` is NOBODY for a read."""
         place = np.arange(len(cell))
         first = np.maximum.accumulate(np.where(np.diff(cell, prepend=-1) != 0, place, 0))
         last_write = np.maximum.accumulate(np.where(writer != NOBODY, place, -1))

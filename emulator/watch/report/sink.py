@@ -24,13 +24,13 @@ from .residence import Residence
 BINS = 2048
 MOST_SLICES = 20_000
 _TOGETHER = 1 << 15
-"""Slices that are processed at once; fewer wait for others."""
+"""Number of slices that are processed at once; fewer slices wait for more."""
 
 
 class ReportSink:
     """A ``Sink`` that keeps sums by time and by place, and the longest slices.
 
-    ``statistics`` is a sink of the same run, whose totals the page shows; it is not fed here.
+    ``statistics`` is a sink of the same run, whose totals the page shows; it receives its slices elsewhere.
     """
 
     def __init__(self, image: Image, machine: Machine, statistics: Statistics) -> None:

@@ -98,7 +98,7 @@ def _roof(peak: float, rate: float, label: str, low: float, high: float) -> dict
 
 
 def _points(found: Report, numbers: dict[str, int]) -> list[dict[str, Any]]:
-    """Return the run first, then the nodes that took longest."""
+    """Return the run, followed by the nodes that took longest."""
     shown = [node for node in found.nodes if node.operations and node.ddr_bytes and node.cycles]
     if not shown:
         return []

@@ -31,7 +31,7 @@ class FigureChange:
 
     @property
     def difference(self) -> float:
-        """After less before; a missing figure counts as 0."""
+        """The value after minus the value before; a missing figure counts as 0."""
         return (self.after or 0.0) - (self.before or 0.0)
 
     def cells(self) -> tuple[str, str, str, str]:
@@ -79,7 +79,8 @@ class Comparison:
 def compare(before: Report, after: Report) -> Comparison:
     """Compare two reports, of one program or of two.
 
-    The first table always has all its figures; the others have those that differ, largest difference first.
+    The first table always has all its figures. The others have the figures that differ, largest difference
+    first.
     """
     tables = [ChangeTable("run", tuple(_changes(_whole(before), _whole(after))))]
     for title, figures, most in _TABLES:
@@ -93,7 +94,8 @@ def compare(before: Report, after: Report) -> Comparison:
 def read_report(path: str | Path) -> Report:
     """Read the statistics of a run from a file: of ``--stats=json``, or of ``--report FILE.json``.
 
-    Of a run on several chips, those of the chip that ended last. Tx8Error if the file holds no such thing.
+    For a run on several chips, it compares the chip that ended last. Tx8Error if the file contains no
+    statistics.
     """
     file = Path(path)
     if file.is_file() and (size := file.stat().st_size) > _LARGEST_FILE:

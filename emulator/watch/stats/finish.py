@@ -1,8 +1,8 @@
 """Attributes the end of each tile to graph nodes.
 
 The slices of a tile are taken in the order of its program, with the time by which all slices so far have
-ended: the time that a slice adds belongs to its node. Work that is hidden by older work adds nothing, and
-the sum over all nodes is the tile's end, to the tick.
+ended. A node gets the time that its slices add. Work that is hidden by older work adds nothing, and the sum
+over all nodes is the tile's end, exactly to the tick.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import numpy as np
 from .places import NO_NODE, Ints
 
 _MOST = 1 << 16
-"""The most slices of a tile that wait for an older one; beyond, the oldest are counted without it."""
+"""The most slices of a tile that wait for an older one; with more, the oldest are counted without it."""
 
 
 class _Rows(NamedTuple):
-    """Slices by columns; ``order`` is twice the instruction's number, 1 more for the instruction itself."""
+    """Slices by columns. ``order`` is twice the instruction's number, plus 1 for the instruction itself."""
 
     order: Ints
     ended: Ints

@@ -64,7 +64,7 @@ _BELOW_PEAK = {
 def losses(statistics: Statistics, bound: ResourceName | None, used: int) -> list[Loss]:
     """Return at most five losses of one percent or more.
 
-    They overlap: each is the gain of removing it alone.
+    They overlap, because each is the gain of removing only that loss.
     """
     if bound is None or not statistics.total:
         return []
@@ -88,7 +88,7 @@ def _times(statistics: Statistics, tile: int, track: Track) -> roofline.Ints:
 
 
 def _engine_of(statistics: Statistics, bound: ResourceName, tile: int) -> Track:
-    """Return the engine that uses the resource: of the DDR, the one that moves most."""
+    """Return the engine that uses the resource; for the DDR, the engine that moves most bytes."""
     if bound in Track.__members__:
         return Track[bound]
     if bound == "NoC":
@@ -145,7 +145,7 @@ def _core(statistics: Statistics, tile: int) -> str:
 
 
 def _uneven(statistics: Statistics, bound: ResourceName, used: int) -> Iterator[_Loss]:
-    """Yield losses by uneven work: the tile with the most of it, against the mean."""
+    """Yield losses by uneven work: the tile with most work, compared with the mean."""
     if bound in _THE_BOUND:
         return
     machine = statistics.machine

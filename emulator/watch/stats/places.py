@@ -1,4 +1,4 @@
-"""Small indices for program counters and instruction numbers; statistics count by them."""
+"""Assigns small indices to program counters and instruction numbers, by which statistics count."""
 
 from __future__ import annotations
 
@@ -51,10 +51,11 @@ class Places:
 
 
 class Recent:
-    """The track of the latest instructions, by tile and number: tells which unit an instruction waited for.
+    """The track of the latest instructions, by tile and number, which tells for which unit an instruction
+    waited.
 
-    ``REMEMBERED`` is twice the most noted at once, so that one call does not overwrite its own instructions.
-    Runs of few instructions get a smaller table: supplying the pages of a large one takes milliseconds.
+    ``REMEMBERED`` is twice the most instructions of one call, so that a call does not overwrite its own. Runs
+    of few instructions get a smaller table: supplying the pages of a large one takes milliseconds.
     """
 
     REMEMBERED = 1 << 16
@@ -69,7 +70,7 @@ class Recent:
         self._known[tile, number % self._known.shape[1]] = (number + 1) << 4 | track
 
     def _make_room(self, number: int) -> None:
-        """Extend the table to an instruction: as many places as are remembered, or one of its own."""
+        """Extend the table to an instruction, with as many places as are remembered, or a separate one."""
         tiles, size = self._known.shape
         if number >= size and size < self.REMEMBERED:
             larger = np.zeros((tiles, min(1 << number.bit_length(), self.REMEMBERED)), dtype=np.int64)

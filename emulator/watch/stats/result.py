@@ -179,7 +179,7 @@ def _paths(statistics: Statistics, used: int) -> Iterator[Path]:
 def _ways(
     machine: Machine, moved: Ints, sent: Ints, used: int
 ) -> Iterator[tuple[str, int, roofline.Peak | None, int]]:
-    """Yield (path, bytes, peak of one, number of them)."""
+    """Yield (path, bytes, peak of one link, number of links)."""
     peaks = {name: peak for name, (_, peak) in roofline.transfer_peaks(machine).items()}
     spm_read, spm_written, ddr_read, ddr_written = range(len(MOVED))
     whole = moved.sum(axis=0)
@@ -269,7 +269,7 @@ def _nodes(statistics: Statistics, used: int) -> Iterator[NodeTime]:
 
 
 def _groups(nodes: Sequence[NodeTime], groups: Mapping[str, str]) -> Iterator[NodeTime]:
-    """Yield the nodes of each group together; nodes without one are left out."""
+    """Yield the nodes of each group together; nodes without a group are left out."""
     for group in dict.fromkeys(groups[node.name] for node in nodes if node.name in groups):
         members = [node for node in nodes if groups.get(node.name) == group]
         resources = cast(dict[ResourceName, float], _sum(node.resources for node in members))

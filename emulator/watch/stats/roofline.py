@@ -22,11 +22,11 @@ from .types import ResourceName
 Ints = npt.NDArray[np.int64]
 
 _CT_WIDTHS = {1: Format.BOOL, 8: Format.INT8, 16: Format.FP16, 32: Format.FP32, 64: Format.FP32}
-"""The format whose rate the vector engine has, by storage bits."""
+"""The format that determines the rate of the vector engine, by storage bits."""
 _KINDS = [("ct", fmt) for fmt in (Format.BOOL, Format.INT8, Format.FP16, Format.FP32)]
 _KINDS += [("ne", fmt) for fmt in (Format.INT8, Format.FP16, Format.BF16, Format.TF32, Format.FP32)]
 CLASSES = len(_KINDS) + 1
-"""Classes of arithmetic: each has a peak of its own. The last one is not arithmetic."""
+"""Classes of arithmetic, each with its own peak. The last one is not arithmetic."""
 _NONE = CLASSES - 1
 
 
@@ -52,7 +52,7 @@ def class_peak(machine: Machine, number: int) -> Peak:
 
 
 def class_ticks(machine: Machine, number: int) -> float:
-    """Return the ticks of one operation of a class on one tile at peak."""
+    """Return the ticks of one operation of a class on one tile at its peak."""
     return _per_operation(machine, class_peak(machine, number).figure)
 
 
@@ -108,7 +108,8 @@ class Least(NamedTuple):
 
 
 def least(machine: Machine, work: Work, tiles: int) -> dict[ResourceName, Least]:
-    """Return the least time by resource, with the work spread evenly over tiles; unused ones are left out."""
+    """Return the least time for each resource with the work spread evenly over tiles; unused resources are
+    left out."""
     operations, moved = work.operations.sum(axis=0).tolist(), work.moved.sum(axis=0).tolist()
     found: dict[ResourceName, Least] = {
         "NE": _arithmetic(machine, operations, "ne", tiles),

@@ -30,11 +30,11 @@ STRETCHED = (Cause.BANK, Cause.DDR, Cause.NOC)
 """Causes that lengthen an instruction; other causes delay its start, or stall the core."""
 MOVED = ("spm_read", "spm_written", "ddr_read", "ddr_written")
 _TOGETHER = Recent.REMEMBERED // 2
-"""Slices that are counted at once; fewer wait for others."""
+"""Number of slices that are counted at once; fewer slices wait for more."""
 
 
 class _Rows(NamedTuple):
-    """Slices by columns: the needed ones of ``SLICE``, and the format of the operands."""
+    """Slices by columns: the columns of ``SLICE`` in use, and the format of the operands."""
 
     tile: Ints
     track: Ints
@@ -58,8 +58,8 @@ class _Rows(NamedTuple):
 class Statistics:
     """A ``Sink`` that adds up.
 
-    Arrays by node have a row for each of ``places.names``, arrays by place for each of ``places.pcs``, and
-    may have more rows, of zeros.
+    Arrays by node have a row for each of ``places.names``, and arrays by place for each of ``places.pcs``.
+    They may have more rows, which are zeros.
     """
 
     def __init__(self, image: Image, machine: Machine) -> None:
@@ -87,7 +87,7 @@ class Statistics:
         self.finish = Finish(tiles)
         self.ends: tuple[int, ...] = (0,) * tiles
         self.range: TimeRange | None = None
-        """Another sink of the run, if any, which finds its time at the ends of the figures' ranges."""
+        """Another sink of the run, if any, which determines its time at the ends of the figures' ranges."""
         self._recent = Recent(tiles)
         self._reached = np.zeros(tiles * TRACKS, dtype=np.int64)
         self._full: list[Ints] = [np.zeros(0, dtype=np.int64)] * 3
@@ -173,7 +173,7 @@ class Statistics:
     def _count_work(self, rows: _Rows, place: Ints, node: Ints, engine: npt.NDArray[np.bool_]) -> None:
         """Count instructions, bytes and operations."""
         new = engine.copy()
-        copies = np.flatnonzero(rows.track == Track.DTE)  # a slice for each target, perhaps not in one go
+        copies = np.flatnonzero(rows.track == Track.DTE)  # one for each target, perhaps in several batches
         if len(copies):
             tile, number = rows.tile[copies], rows.number[copies]
             _, first = np.unique(tile << 44 | number, return_index=True)
@@ -231,7 +231,7 @@ class Statistics:
         self._count_queues(max(len(self._full[0]) - _TOGETHER, 0))
 
     def _count_queues(self, most: int) -> None:
-        """Count the full queues, also for the first ``most`` waits whose instruction has not come."""
+        """Count the full queues, also for the first ``most`` waits whose instruction has not arrived yet."""
         tile, number, ticks = self._full
         track = self._recent.tracks(tile, number)
         ready = (track >= 0) | (np.arange(len(tile)) < most)
@@ -241,7 +241,7 @@ class Statistics:
     def _reach(self, rows: _Rows) -> Ints:
         """Return the end of the slices of the same tile and track that started before each slice."""
         line = rows.tile * TRACKS + rows.track
-        small = np.min_scalar_type(int(line.max()))  # for which NumPy sorts by counting
+        small = np.min_scalar_type(int(line.max()))  # a type that NumPy sorts by counting
         order = np.argsort(line.astype(small), kind="stable")
         is_first = np.diff(line[order], prepend=-1) != 0
         if not ((np.diff(rows.started[order], prepend=0) >= 0) | is_first).all():  # copies at the same time

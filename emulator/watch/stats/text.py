@@ -136,7 +136,7 @@ def _by_engine(report: Report) -> list[tuple[str, list[EngineTime]]]:
 
 
 def _waits(report: Report) -> Iterator[list[str]]:
-    """Yield the engines whose older work each engine waits for."""
+    """Yield the engines whose older work delays each engine."""
     waited = set().union(*(row.waiting for row in report.engines))
     columns = [name for name in (*_ENGINES, "unknown") if name in waited]
     if not columns:
@@ -150,7 +150,7 @@ def _waits(report: Report) -> Iterator[list[str]]:
 
 
 def _cores(report: Report) -> Iterator[list[str]]:
-    """Yield shares of the run, the mean of all tiles; below, the queues and the engines."""
+    """Yield shares of the run: the mean over all tiles, followed by the queues and the engines."""
     yield _heads("executes", "queue", "engines", "DTE", "arrival", "barrier", "program", "ended")
     whole = report.cycles * len(report.cores)
     if whole:
@@ -172,7 +172,7 @@ def _core_parts(core: CoreTime) -> list[float]:
 
 
 def _tiles(report: Report) -> Iterator[list[str]]:
-    """Yield shares of the run for executing and for busy engines; equal neighbours in one line."""
+    """Yield shares of the run for executing and for busy engines; equal neighbours share a line."""
     names = [name for name in _ENGINES if any(row.engine == name for row in report.engines)]
     yield [*_heads("core", *names), f"{'ends at':>14}"]
     lines: list[tuple[int, list[str]]] = []

@@ -66,7 +66,8 @@ class EngineTime(_Record, frozen=True):
     instructions: Count
     busy: Annotated[Cycles, Meta(description="In service, at the speed of an idle chip.")]
     waiting: Annotated[
-        By, Meta(description="Has an instruction, which waits for an older one; by the engine of that one.")
+        By,
+        Meta(description="Has an instruction, which waits for an older one; by the engine of the older one."),
     ]
     bank: Annotated[Cycles, Meta(description="Longer in service: scratchpad banks or their path are taken.")]
     ddr: Annotated[Cycles, Meta(description="Longer in service: other tiles use the DDR.")]
@@ -84,7 +85,7 @@ class CoreTime(_Record, frozen=True):
     dte: Annotated[Cycles, Meta(description="Waits for copies that it started.")]
     arrival: Annotated[Cycles, Meta(description="Waits for what other tiles send.")]
     barrier: Cycles
-    program: Annotated[Cycles, Meta(description="What a program takes whatever it does, at its end.")]
+    program: Annotated[Cycles, Meta(description="Time that a program takes at its end whatever it does.")]
     ended: Annotated[Cycles, Meta(description="From the tile's end to that of the last tile.")]
 
 

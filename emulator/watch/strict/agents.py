@@ -8,7 +8,7 @@ from __future__ import annotations
 from tx8isa.machine.description import Machine
 
 _INSTRUCTIONS = 0
-"""The DTE block for copies that instructions start: programs cannot use the real one."""
+"""The DTE block for copies that instructions start, because programs cannot use the real one."""
 
 
 class Agents:

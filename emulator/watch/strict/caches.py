@@ -1,9 +1,9 @@
 """The data caches of the cores: stores that they may hold back, and bytes that they may have outdated.
 
 A cache does not see the writes of engines, copies and other cores to DDR, and they do not see its contents.
-So a store through it reaches others when its line was cleaned and a fence has followed; a load through it
-sees others' writes if its line was invalidated after these. The contents of DDR before the program count as
-seen. Plain functions that are compiled.
+So a store through it reaches others when its line was cleaned and a fence has followed. A load through it
+sees others' writes if its line was invalidated after these writes. The contents of DDR before the program
+count as seen. Plain functions that are compiled.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def cache_of(context: int, agent: int) -> int:
 
 
 def fence_after(context: int, line: int, owner: int) -> int:
-    """Return the fence that completes the first cleaning of a line since it was stored to; -1 without."""
+    """Return the fence that completes the first cleaning of a line since it was stored to; -1 if there is
+    none."""
     cache = cache_of(context, owner)
     if get(line, L_CLEANED) != 0:
         return get(line, L_CLEANED) - 1
@@ -96,8 +97,8 @@ def is_cleaned(context: int, line: int, owner: int) -> bool:
 def check_held(context: int, shadow: int, first: int, count: int) -> None:
     """Find bytes of DDR that a core's cache may hold back from the current access.
 
-    An unordered read is a race, and found as such. A write conflicts with others to the same line. Reads of
-    the host at the end are omitted, because the state of the caches is not known then.
+    An unordered read is a race, which is found separately. A write conflicts with other accesses to the same
+    line. Reads of the host at the end are omitted, because the state of the caches is not known then.
     """
     begin, end = first, first + count
     if get(access_at(context, get(context, NUMBER)), A_WHAT) == EXIT:
@@ -115,7 +116,8 @@ def check_held(context: int, shadow: int, first: int, count: int) -> None:
 
 
 def note_held(context: int, shadow: int, store: int, begin: int, end: int) -> None:
-    """Record a hazard with a line that a cache may hold; a read only meets bytes that it may hold."""
+    """Record a hazard with a line that a cache may hold; a read conflicts only with bytes that the cache may
+    hold."""
     if get(context, WRITE) != 0:
         widen(found(context, HELD_WRITE, store), begin, end - 1)
         return
@@ -178,7 +180,7 @@ def sees(context: int, writer: int, at: int) -> int:
 def check_stale(context: int, shadow: int, first: int, count: int) -> int:
     """Find outdated bytes in the cache for the current access; return the least of ``sees``.
 
-    A load meets its own bytes, a store those of the whole line, because the cache will write all of it.
+    A load checks its own bytes, a store the bytes of the whole line, because the cache will write all of it.
     """
     begin, end = first, first + count
     if get(context, WRITE) != 0:

@@ -52,8 +52,8 @@ TWICE = (1 << 32) + 1
 def core_access(what: int, tile_state: int) -> int:
     """Check a load or store: ``what`` is 1 for a store + 2 * its bytes + 256 * its index in the text.
 
-    Host and core address are in ``state.DETAIL``. Most accesses are ``known`` and never come here. Fences and
-    maintenance of the cache have ``MAINTENANCE`` and its bits in ``what``, and the core address.
+    Host and core address are in ``state.DETAIL``. Most accesses are ``known`` and skip this function. Fences
+    and maintenance of the cache have ``MAINTENANCE`` and its bits in ``what``, and the core address.
     """
     if what & MAINTENANCE != 0:
         return core_maintenance(what, tile_state)
@@ -98,7 +98,7 @@ def check_cache(context: int, agent: int, shadow: int, offset: int, size: int) -
 
 
 def core_maintenance(what: int, tile_state: int) -> int:
-    """Follow a fence or maintenance of the cache; the core address is in ``state.DETAIL``."""
+    """Follow a fence or cache maintenance; the core address is in ``state.DETAIL``."""
     tile, address = get(tile_state, state.SANITIZER), get(tile_state, state.DETAIL + 1)
     context, agent = get(tile, T_CONTEXT), get(tile, T_AGENT)
     by_line = what & (CLEANS | DROPS) != 0 and what & ENTIRE == 0
@@ -118,7 +118,7 @@ def is_cached(tile_state: int, address: int) -> bool:
 
 
 def may_be_flag(tile_state: int, address: int, size: int) -> bool:
-    """Return True if an access may be one to a flag: a word that other tiles, or the DTE, see at once.
+    """Return True if an access may be to a flag: a word that other tiles, or the DTE, see at once.
 
     Such words are in uncached DDR, or in the strongly ordered view of SPM.
     """

@@ -1,4 +1,4 @@
-"""Packets whose end register is too small, so that the chip would not detect all dependencies."""
+"""Finds packets whose end register is too small, so that the chip would not detect all dependencies."""
 
 from __future__ import annotations
 

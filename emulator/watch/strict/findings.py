@@ -136,7 +136,8 @@ def words_of(kind: int, at: Site, other: Site | None, where: str) -> tuple[Hazar
 
 
 def _of_one_tile(at: Site, other: Site) -> bool:
-    """Return True if both belong to one tile, one to its core or DTE: not a race of workers or tiles."""
+    """Return True if both belong to one tile, one of them to its core or DTE; it is then no race of workers
+    or tiles."""
     here = (at.chip, at.tile) == (other.chip, other.tile)
     return here and (at.worker is None or other.worker is None)
 

@@ -65,7 +65,7 @@ class Hazard:
     memory: str
     """``DDR`` or ``SPM of tile 3``; empty when the hazard is not about bytes."""
     first: int
-    """First and last byte as the engines see them: of all bytes of the pair, when it was first met."""
+    """First and last byte, as the engines see them, of all bytes of the pair when it was first found."""
     last: int
     what: str
     fix: str

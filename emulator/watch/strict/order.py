@@ -37,7 +37,8 @@ def tick(context: int, agent: int) -> int:
 
 
 def acquire(context: int, agent: int, writer: int) -> None:
-    """Record that a core has loaded a possible flag: it has seen everything before the store, or the copy."""
+    """Record that a core has loaded a possible flag: it has then seen everything before the store, or the
+    copy."""
     at, per_tile = access_at(context, writer), get(context, PER_TILE)
     by = get(at, A_AGENT)
     if by < 0 or by == agent:

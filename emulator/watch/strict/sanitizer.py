@@ -1,11 +1,11 @@
 """The sanitizer: its memories, and the order of a chip's agents by waits, copies and barriers.
 
-Vector clocks represent the order. An engine instruction comes after its core's actions before it was issued.
+Vector clocks represent the order. An engine instruction comes after the actions of its core before the issue.
 A core comes after a worker's instructions once it has waited for them, or has seen in the status register
-that the worker is empty. A copy comes after its core's actions before it was started. It comes before
-everything after ``dte.wait``, after the end of the copy seen in dma_status, or after its arrival seen by the
-receiving tile. A barrier orders its tiles. The instructions of one worker count as one after another, because
-the chip detects their conflicts.
+that the worker is idle. A copy comes after the actions of its core before the start. It comes before
+everything that follows ``dte.wait``. It also comes before everything after its end is seen in dma_status, or
+after the receiving tile sees its arrival. A barrier orders its tiles. The instructions of one worker count as
+sequential, because the chip detects their conflicts.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Sanitizer(Observer):
         self._findings = Findings(self.context, machine, image, codes, self.agents)
         self.vectors = np.zeros((self.agents.count, self.agents.count), np.int64)
         self.vectors[self.agents.own, self.agents.own] = (
-            1  # other chips' vectors are not touched before these send
+            1  # the vectors of other chips do not change before these chips send
         )
         self._released = np.zeros((len(tiles) * machine.chip_count, self.agents.count), np.int64)
         self._make_context(ddr_bytes)
@@ -358,9 +358,9 @@ class Sanitizer(Observer):
 
 
 def snapshot(tile: Tile, block: Words) -> bytes:
-    """Return everything that decides how a tile continues.
+    """Return all state that decides how a tile continues.
 
-    Counts of stores and instructions stand for memory.
+    Counts of stores and instructions represent its memory.
     """
     words = tile.words
     parts = [

@@ -1,9 +1,9 @@
 """The shadow of memory: last writer and last readers of every byte. Plain functions that are compiled.
 
 ``context`` is the address of the context (``shadow_words``). A granule whose bytes have the same writer and
-readers has two words in the summary of its memory; one whose bytes differ has a block of its own. Most
-accesses of engines cover whole granules that have the same writer and readers as the one before, which costs
-very little.
+readers has two words in the summary of its memory. A granule whose bytes differ has a separate block. Most
+accesses of engines cover whole granules that have the same writer and readers as the granule before, which
+costs very little.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def touch_bytes(context: int, block: int, begin: int, count: int, address: int) 
 
 
 def touch_part(context: int, granule: int, begin: int, count: int, address: int) -> None:
-    """Access some bytes of the granule with its summary at ``granule``, or all of a mixed one."""
+    """Access some bytes of the granule whose summary is at ``granule``, or all bytes of a mixed granule."""
     summary = view_u32(granule, 2)
     writer, readers = s64(summary[u64(0)]), s64(summary[u64(1)])
     if writer < MIXED:
@@ -249,8 +249,8 @@ def touch(context: int, shadow: int, first: int, count: int) -> None:
 def touch_nest(context: int, shadow: int, first: int, at: int, loops: int) -> None:
     """Access the pieces of nested loops.
 
-    At ``at`` are the bytes of a piece, then stride and trips of each loop. Innermost loops without gaps count
-    as one piece.
+    The loops at ``at`` are the bytes of a piece, then stride and trips of each loop. Innermost loops without
+    gaps count as one piece.
     """
     count, inner = get(at, 0), 0
     while inner < loops and (get(at, 2 + 2 * inner) == 1 or get(at, 1 + 2 * inner) == count):

@@ -1,8 +1,8 @@
 """Arrows of a trace: from an instruction to the one that it delayed, and along copies between tiles.
 
-An arrow is two events with one number, each inside its slice. Both slices of a dependency come shortly after
-one another: the latest instructions of each tile are remembered, and an arrow whose origin has not come yet
-waits for some time.
+An arrow is two events with one number, each within its slice. Both slices of a dependency arrive shortly
+after one another. So the latest instructions of each tile are remembered, and an arrow whose origin has not
+arrived yet waits for some time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Ends(NamedTuple):
 
 
 class Arrows:
-    """Makes the arrows; ``lost`` counts arrows whose origin is no longer remembered or never came."""
+    """Makes the arrows; ``lost`` counts arrows whose origin is no longer remembered or never arrived."""
 
     def __init__(self, tiles: int, microseconds: float) -> None:
         self._microseconds = microseconds

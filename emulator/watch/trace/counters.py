@@ -20,7 +20,7 @@ _READ, _WRITTEN = 0, 1
 class CounterTracks:
     """Collects the values of the counters; ``events`` writes them when the run is over.
 
-    A counter has a value for each bin of time: the average over the bin, for the scratchpad the bytes in use
+    A counter has a value for each bin of time: the average over the bin; for the scratchpad the bytes in use
     at any time in it.
     """
 

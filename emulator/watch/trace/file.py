@@ -108,10 +108,10 @@ class TraceFile:
 
 
 class PartOfTrace:
-    """The part of one of several chips in a trace: its processes and arrows have numbers of their own.
+    """The part of one of several chips in a trace; its processes and arrows have separate numbers.
 
-    It is kept in a temporary file without a name, in the trace's folder if there is one, until all parts are
-    joined.
+    Until all parts are joined, it is kept in a temporary file without a name, in the trace's folder if there
+    is one.
     """
 
     def __init__(self, path: str | Path, chip: int, chips: int) -> None:
@@ -135,7 +135,7 @@ class PartOfTrace:
             self._empty = False
 
     def add_pieces(self, pieces: Iterable[str]) -> None:
-        """Take the text of a part that was kept elsewhere; all pieces are taken, even after an error."""
+        """Append the text of a part that was kept elsewhere; all pieces are read, even after an error."""
         for piece in pieces:
             self._write(piece)
 

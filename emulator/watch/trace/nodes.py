@@ -1,8 +1,9 @@
 """The track that shows which graph node a tile works on.
 
 Instructions of one node that follow each other in program order are a run. Engines work on several runs at
-once; the track shows them one after another: a run begins with its first instruction, or where the run before
-ends if that is later, and ends with its last instruction. A run that ended before an older one is not shown.
+once, which the track shows one after another. A run begins with its first instruction, or at the end of the
+run before if that is later, and ends with its last instruction. A run that ended before an older one is not
+shown.
 """
 
 from __future__ import annotations

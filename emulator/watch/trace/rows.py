@@ -1,4 +1,4 @@
-"""Slices as events: one line of JSON each."""
+"""Writes slices as events: one line of JSON for each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS = 1 << 12
 _COPY = -1
 """Record of a copy that was started by stores to registers."""
 _FEW = 16
-"""The fewest slices of one program counter that are formatted faster together."""
+"""The fewest slices of one program counter for which it is faster to format them together."""
 Middle = Text | Same
 _AMOUNTS = {
     "spm_read": "SPM read",
@@ -33,7 +33,7 @@ _TARGET, _HELD, _BLOCKER, _CORE, _AWAY = (1 << 8 + i for i in range(5))
 
 
 class Rows:
-    """Writes slices; ``microseconds`` is the length of a tick."""
+    """Writes slices as events; ``microseconds`` is the length of a tick."""
 
     def __init__(self, texts: Texts, machine: Machine, microseconds: float) -> None:
         self._texts, self._microseconds = texts, microseconds
@@ -54,7 +54,8 @@ class Rows:
         return texts
 
     def _middles(self, slices: np.ndarray, operands: Ints) -> np.ndarray:
-        """Return the text about the instruction of each slice: made by program counter if these are few."""
+        """Return the text about the instruction of each slice; it is made once by program counter if these
+        are few."""
         is_core = slices["track"] == Track.CORE
         kind = np.where(is_core, _COPY - 1 - slices["cause"], slices["record"]).astype(np.int64)
         keys = (slices["pc"] * _KINDS + (kind + _KINDS // 2)).tolist()

@@ -23,14 +23,14 @@ from .texts import Texts
 from .tracks import ARRIVING, NODE, Tracks, thread
 
 CHUNK = 8192
-"""Slices that are written at once: small batches would cost more."""
+"""Number of slices that are written at once; small batches would cost more."""
 
 
 class Trace:
     """A ``Sink`` that writes a trace; at any time it keeps a bounded part of it.
 
-    ``program`` is the program's name in the trace; ``chip`` its chip, if there are several, each of which
-    writes its part. Tx8Error when ``path`` cannot be written. The file exists after ``close``; a failure to
+    ``program`` is the program's name in the trace. ``chip`` is its chip, if there are several; each chip
+    writes a part. Tx8Error when ``path`` cannot be written. The file exists after ``close``; a failure to
     write it shows in ``error``, and ``finish`` raises it, so that the run's results are not lost. The end of
     a ``with`` block drops a trace that was not closed.
     """

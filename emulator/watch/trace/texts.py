@@ -190,7 +190,8 @@ class Texts:
         return text
 
     def _decode(self, pc: int) -> DecodedInstruction | str | None:
-        """Return what the image has at an address: an engine instruction, or another one's mnemonic."""
+        """Return the instruction that the image has at an address: an engine instruction, or the mnemonic of
+        any other."""
         for segment in self._code:
             at = pc - segment.address
             if 0 <= at < len(segment.data) and pc % COMPRESSED_BYTES == 0:

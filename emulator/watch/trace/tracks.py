@@ -1,7 +1,7 @@
 """Tracks of a trace: a process for each tile, a thread for each queue.
 
 Viewers draw slices that overlap on one thread as if one had called the other. So a slice that overlaps
-another one, such as a copy to several targets, goes to a further lane of its track.
+another one, such as a copy to several targets, moves to a further lane of its track.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loads that run one turn of a loop ahead: the same results in less time, and loops where they must not."""
+"""Loads that run one turn of a loop ahead: equal results in less time, and loops in which they must not."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_it_takes_less_time_and_the_estimate_says_so() -> None:
 
 
 def test_the_estimate_knows_loops_whose_bounds_are_in_registers() -> None:
-    """Each tile has rows of its own, in slices whose length is known in a turn alone."""
+    """Each tile has separate rows, in slices whose length is known only in a turn."""
     x, y = vectors(16 * 3 * SLICE - 5)
 
     def lower(kernel: Kernel) -> None:
@@ -119,7 +119,7 @@ def test_the_estimate_knows_loops_whose_bounds_are_in_registers() -> None:
 
 
 def loads_in_place(change: Callable[[Kernel, Value, Value], None], **options: int) -> Kernel:
-    """A loop whose load must stay behind ``change``, which gets the buffer of the load and the index."""
+    """A loop whose load must stay after ``change``, which receives the buffer of the load and the index."""
     x, _ = vectors(8 * SLICE)
 
     def lower(kernel: Kernel) -> None:

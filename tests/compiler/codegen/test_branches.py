@@ -1,4 +1,4 @@
-"""Branches of code that is to be small: the same results however far they go."""
+"""Branches in small code: equal results for any distance of the jump."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def test_values_of_registers_are_computed_again() -> None:
 
 
 def test_addresses_in_registers_are_looked_through() -> None:
-    """Data of an input whose address is in a register, and arithmetic on a buffer that such a load fills."""
+    """An input's data at an address in a register, and arithmetic on a buffer that such a load fills."""
     k = kernel()
     x = k.buffer("x", 256)
     first = k.let(k.tile * 64 + INPUT.at(0))
@@ -183,7 +183,8 @@ def test_instructions_of_a_head_share_a_condition_in_small_code(small: bool) -> 
 
 @pytest.mark.parametrize(("before", "address"), [(0, 0x2F0000 - 32768), (1, 0)])
 def test_a_head_begins_where_its_phase_counts_addresses(before: int, address: int) -> None:
-    """Odd phases count from the end of the scratchpad, so the head is there, in one piece with the rest."""
+    """Odd phases count from the end of the scratchpad, so the head is there, contiguous with their other
+    buffers."""
     empty, host, phase = kernel("p0", False), kernel("p1", False), kernel("p2")
     held = host.buffer("x", 2048)
     host.emit("rdma.fp32", dst=held, src=INPUT.at(0), n=64)

@@ -108,7 +108,7 @@ def test_constants_go_to_weights_and_other_data_do_not(compiled: tuple[Program, 
 
 
 def is_constant(image: Image, place: int) -> bool:
-    """Return True if a place of DDR, as slices number them, has bytes of the file."""
+    """Return True if the file has bytes for an address of DDR, as slices number them."""
     at = place - DDR
     for segment in image.segments:
         start = ddr_offset(segment.address, image.windows)

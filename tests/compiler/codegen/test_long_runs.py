@@ -120,7 +120,8 @@ def test_what_is_not_reordered(made: Callable[[], CompactSlice]) -> None:
 
 
 def test_a_run_costs_all_tiles() -> None:
-    """16 tiles take 5.2 cycles of DDR for each row, and its bytes; one tile 22 of its engine, and them."""
+    """16 tiles take 5.2 cycles of DDR for each row, plus its bytes; one tile takes 22 cycles of its engine,
+    plus the bytes."""
     sixteen, one = (Target(tiles, SPM, Format.FP16) for tiles in (16, 1))
     assert ddr_cycles(sixteen, 128, 1) == pytest.approx(16 * (5.2 + 128 / 150))
     assert ddr_cycles(one, 128 * 10, 10) == pytest.approx(10 * (22 + 128 / 37))

@@ -1,4 +1,4 @@
-"""Loads and stores between two places of the scratchpad become moves; others stay unchanged."""
+"""Loads and stores between two places of the scratchpad become moves; others do not change."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ELSEWHERE = Address("x")
 
 
 def moved_elements(arguments: dict[str, int], side: str, fmt: int) -> list[int]:
-    """The numbers of the bytes of one side of a move, in the order of the stream; by the record's meaning."""
+    """The numbers of the bytes of one side of a move, in the order of the stream, by the record's meaning."""
     places = np.zeros(1, int)
     for level in range(3):
         step, count = arguments.get(f"{side}_stride{level}", 0), arguments.get(f"{side}_iter{level}", 1)

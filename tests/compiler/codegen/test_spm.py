@@ -143,7 +143,7 @@ def test_copies_at_one_distance_do_not_overlap(
 
 
 def small_kernel(spm: int, copies: Copies | None = None) -> Kernel:
-    """A kernel whose code is to be small."""
+    """A kernel whose code should be small."""
     target = Target(2, spm, Format.FP16, small=True)
     return Kernel("p0", target, spm, copies=copies)
 

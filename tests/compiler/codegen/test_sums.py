@@ -72,7 +72,7 @@ class Code:
 def kept_values(
     code: Code, lines: Sequence[tuple[Variable, int, int]], rules: Sequence[int]
 ) -> list[tuple[Value, int]]:
-    """Values in registers with their expressions; later ones are made of earlier ones."""
+    """Values in registers with their expressions; later values are computed from earlier ones."""
     found: list[tuple[Value, int]] = []
     for variable, factor, addend in lines:
         value: Value = variable * factor + addend
@@ -94,7 +94,7 @@ def kept_values(
 def test_what_is_known_of_kept_values_is_right(
     lines: list[tuple[Variable, int, int]], rules: list[int], environment: dict[str, int], changes: bool
 ) -> None:
-    """Also after a variable in some of them has changed."""
+    """The same holds after a change of a variable in some of them."""
     code = Code(environment)
     with code.registers.scope():
         kept = kept_values(code, lines, rules)

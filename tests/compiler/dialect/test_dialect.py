@@ -1,4 +1,4 @@
-"""Operations of the dialect: refusals of verifiers; an operation has all facts about its node."""
+"""Operations of the dialect: what their verifiers refuse; an operation has all facts about its node."""
 
 from __future__ import annotations
 

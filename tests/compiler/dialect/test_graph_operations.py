@@ -1,4 +1,4 @@
-"""Graphs as operations of a module: a graph that is put there and read back is the same, as text too."""
+"""Graphs as operations of a module: a graph that is put there and read back is equal, also through text."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ GRAPHS: dict[str, tuple[list[NodeSpec], dict[str, tuple[int, ...]], dict[str, Ar
 
 
 def meaning(found: Graph) -> list[object]:
-    """The nodes with the values of constants in place of their names, which may change."""
+    """The nodes with the values of constants instead of their names, which may differ."""
 
     def operand(name: str) -> object:
         array = found.constants.get(name)

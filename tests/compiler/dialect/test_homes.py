@@ -1,4 +1,4 @@
-"""Homes of values: printed and read again, and refused where they cannot be."""
+"""Homes of values: printed and read again, and refused if they are impossible."""
 
 from __future__ import annotations
 

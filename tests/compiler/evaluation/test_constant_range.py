@@ -1,4 +1,5 @@
-"""Constants that a format does not reach: finite ones become its largest, infinite ones stay."""
+"""Constants beyond the range of a format: finite ones become its largest number, infinite ones do not
+change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs on the host: products that are exact whatever the order, values that are known already."""
+"""Runs on the host: products that are exact in any order, and values that are already known."""
 
 from __future__ import annotations
 

@@ -71,7 +71,8 @@ def test_a_wrong_program() -> None:
 
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
 def test_a_program_that_folds_constants_before_it_rounds_them_is_right(dtype: str) -> None:
-    """A batch normalization is folded into the weights before it: its parameters are never rounded alone."""
+    """A batch normalization becomes part of the weights before it, so its parameters are never rounded
+    separately."""
     nodes: list[NodeSpec] = [
         ("Conv", ["x", "w"], ["c"], {}),
         ("BatchNormalization", ["c", "s", "b", "m", "v"], ["n"], {"epsilon": 1e-5}),

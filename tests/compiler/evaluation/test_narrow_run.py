@@ -46,7 +46,7 @@ def test_precise_nodes_are_not_rounded(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["fp16", "bf16", "tf32"])
 @pytest.mark.parametrize("net", [small_cnn, mlp])
 def test_the_error_is_that_of_the_chip(net: object, dtype: str) -> None:
-    """The chip rounds less often, inside of groups; its error has the same order."""
+    """The chip rounds less often inside of groups, so its error has the same order of magnitude."""
     made = net()  # type: ignore[operator]
     inputs = {name: array[0] for name, array in samples(made, 1, 3).items()}
     exact = run_reference(made, inputs)["y"]

@@ -54,7 +54,7 @@ def test_limits_that_are_computed() -> None:
         }
         for most in (0, 2, 100)
     ]
-    # A tile for the images and classes, and one without any.
+    # One tile for the images and classes, and one without any.
     check_found(with_outputs(nodes, [*inputs, *more], {"found": INT64}), runs, tiles=3)
 
 

@@ -1,4 +1,4 @@
-"""Unsupported uses of data-dependent sizes are refused in one line that says where, and what to do."""
+"""Unsupported uses of data-dependent sizes are refused in one line with the place and a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that read values of data-dependent sizes, against onnxruntime: nothing found, some, and all."""
+"""Operators that read values of data-dependent sizes, against onnxruntime: empty, partial and full ones."""
 
 from __future__ import annotations
 

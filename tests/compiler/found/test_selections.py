@@ -1,4 +1,4 @@
-"""NonZero, Compress, TopK with a computed k, Unique, against onnxruntime: empty results and full ones."""
+"""NonZero, Compress, TopK with a computed k, and Unique, against onnxruntime: empty results and full ones."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_unique_of_one_element_and_of_integers() -> None:
 
 @pytest.mark.parametrize("op", ["Unique", "NonZero"])
 def test_what_is_found_in_a_constant_that_only_the_compiler_knows(op: str) -> None:
-    """The shape of the input gives the matrix; a run reports the size nevertheless."""
+    """The shape of the input determines the matrix; a run still reports the size."""
     nodes = [node("EyeLike", ["x"], ["e"], "eye"), node(op, ["e"], ["y"], "found")]
     outputs = {"y": FLOAT if op == "Unique" else INT64}
     x = np.zeros((4, 8), np.float32)

@@ -55,7 +55,7 @@ def refused(record: Json, directory: Path = Path()) -> str:
         ({"dtype": "bool", "data": [True, False]}, np.array([True, False])),
         ({"dtype": "float16", "data": ["NaN", "-Infinity", 1]}, np.array([np.nan, -np.inf, 1], np.float16)),
         ({"dtype": "float16", "data": [65519.0]}, np.array([65504], np.float16)),
-        # One rounding, not two: by way of float32 this would be a tie and go down to 1.
+        # One rounding, not two: through float32 this would be a tie and be rounded down to 1.
         ({"dtype": "bfloat16", "data": [1 + 2**-8 + 2**-40]}, np.array([1 + 2**-7], ml_dtypes.bfloat16)),
     ],
 )

@@ -1,4 +1,4 @@
-"""Sources of a kilobyte that would become nodes and constants without end are refused at once."""
+"""Sources of a kilobyte that would expand to nodes and constants without limit are refused at once."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_constants_of_a_usual_size_are_computed() -> None:
 
 
 def doubling(levels: int) -> list[FunctionProto]:
-    """Functions that each call the one before twice."""
+    """Functions, each of which calls the one before twice."""
     own = [helper.make_opsetid("", 20), helper.make_opsetid("d", 1)]
     body = [one("Relu", ["a"], ["b"])]
     found = []
@@ -169,7 +169,7 @@ def test_functions_that_double() -> None:
 
 
 def nested(depth: int, node: NodeProto) -> NodeProto:
-    """Loops of 900 steps in each other."""
+    """Nested loops of 900 steps each."""
     value = helper.make_tensor_value_info
     for at in range(depth):
         state, result = node.input[-1] if at else "v", node.output[0]
@@ -192,7 +192,7 @@ def test_loops_in_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     survey = Survey()
     with pytest.raises(GraphError, match=wanted):
         describe(made, Path("m.onnx"), Binding(), survey)
-    with pytest.raises(GraphError, match=wanted):  # --check has nothing to print a table of
+    with pytest.raises(GraphError, match=wanted):  # --check has nothing to print in a table
         check_model(lambda path, survey: describe(made, path, Binding(), survey), Path("m.onnx"))
 
 

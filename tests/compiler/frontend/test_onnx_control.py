@@ -20,7 +20,7 @@ node = helper.make_node
 
 
 def body(op: str, reads: tuple[str, ...] = ("x",), inputs: tuple[str, ...] = (), results: int = 1) -> Any:
-    """A subgraph of one node, whose result is its result ``results`` times."""
+    """A subgraph of one node, whose result is returned ``results`` times."""
     declared = [value(name, (3,)) for name in inputs]
     return helper.make_graph(
         [node(op, reads, ["b"], name="inner")], "body", declared, [value("b", None)] * results

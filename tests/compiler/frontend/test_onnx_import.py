@@ -26,7 +26,7 @@ node = helper.make_node
 
 
 def test_shape_arithmetic_is_gone(tmp_path: Path) -> None:
-    """The form in which exporters write x.reshape(x.size(0), -1): no node of it remains."""
+    """The form in which exporters write x.reshape(x.size(0), -1); no node of it remains."""
     nodes = [
         node("Shape", ["x"], ["s"]),
         node("Constant", [], ["zero"], value_int=0),
@@ -318,7 +318,7 @@ def test_an_output_of_float64_is_refused_in_the_same_words_by_the_check(
 
 @pytest.mark.parametrize("op", ["GlobalMaxPool", "LRN"])
 def test_records_compute_constants(op: str, tmp_path: Path) -> None:
-    """ONNX's evaluator forgets an axis of the first, and sums over other channels in the second."""
+    """ONNX's evaluator omits an axis of the first one, and sums over other channels in the second."""
     w = np.random.default_rng(3).standard_normal((3, 4, 5) if op == "GlobalMaxPool" else (4, 4, 2, 2))
     attrs = {"size": 3} if op == "LRN" else {}
     made = model([node(op, ["w"], ["v"], **attrs), node("Add", ["x", "v"], ["y"])], {"x": (1,)})

@@ -44,7 +44,7 @@ def test_quantisation_of_the_other_domain(tmp_path: Path) -> None:
 
 
 def test_a_length_that_comes_from_a_shape(tmp_path: Path) -> None:
-    """As exporters of decoders write it: the lengths are those of the mask, which is an input."""
+    """Exporters of decoders write it so: the lengths come from the mask, which is an input."""
     nodes = [
         helper.make_node("Shape", ["mask"], ["shape"], start=1, end=2),
         helper.make_node("Cast", ["shape"], ["wide"], to=6),

@@ -1,4 +1,4 @@
-"""Optionals: the reader knows for each whether it has an element, in agreement with onnxruntime."""
+"""Optionals: the reader knows which ones have an element, in agreement with onnxruntime."""
 
 from __future__ import annotations
 

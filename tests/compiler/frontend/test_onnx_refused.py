@@ -1,4 +1,4 @@
-"""Models that cannot be read or compiled: one line says what is wrong, where, and what is allowed."""
+"""Models that cannot be read or compiled: one line gives the mistake, the place, and what is allowed."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def grown(steps: int) -> Any:
 
 
 def divided(**attributes: int) -> Any:
-    """A tensor in pieces; the second and the last one."""
+    """A tensor in pieces: the second piece and the last one."""
     parts = [
         node(
             "SplitToSequence", ["x", *(["by"] if "keepdims" not in attributes else [])], ["s"], **attributes

@@ -1,4 +1,5 @@
-"""Nodes of old operator sets keep their meaning: compared with onnxruntime, or NumPy where it lacks them."""
+"""Nodes of old operator sets keep their meaning, compared with onnxruntime, or with NumPy if it lacks
+them."""
 
 from __future__ import annotations
 
@@ -136,7 +137,7 @@ def test_sets_for_which_onnx_names_no_version_of_its_format(opset: int, tmp_path
 
 @pytest.mark.parametrize("opset", [18, 19, 20])
 def test_group_normalization_before_opset_21(opset: int, tmp_path: Path) -> None:
-    """ONNX has withdrawn it, with one scale for each group; onnxruntime runs it."""
+    """ONNX has withdrawn it, with one scale for each group; onnxruntime still runs it."""
     scale, bias = np.array([2.0, 0.5], np.float32), np.array([1.0, -1.0], np.float32)
     constants = {"s": scale, "b": bias}
     node = helper.make_node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=2)

@@ -1,4 +1,4 @@
-"""Models that onnxruntime's quantiser writes: none of it runs on the kernel core, and answers are right."""
+"""Models written by onnxruntime's quantiser: no part runs on the kernel core, and answers are right."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Free dimensions of ONNX models, bound by ``--shape``, ``--batch`` and ``shapes=``; inputs that are
-constants, by ``--constant`` and ``constants=``; what is refused."""
+"""Free dimensions of ONNX models, bound by ``--shape``, ``--batch`` and ``shapes=``. Inputs that are
+constants, by ``--constant`` and ``constants=``. Also what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of TensorFlow: tf2onnx converts them where it is installed, else one line says how to get it."""
+"""Models of TensorFlow: tf2onnx converts them if it is installed; otherwise one line says how to get it."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_arithmetic_passes(expression: str, tmp_path: Path) -> None:
     ],
 )
 def test_any_other_expression_is_refused(expression: str, tmp_path: Path) -> None:
-    if expression == "open":  # a name alone is a symbol to SymPy
+    if expression == "open":  # SymPy takes a name alone for a symbol
         check_archive(archive(tmp_path, program(expression)))
         return
     path = archive(tmp_path, program(expression))
@@ -176,7 +176,7 @@ def test_the_variable_of_pytorch_is_set_back(before: str | None, monkeypatch: py
 
 
 class Touch:
-    """Unpickled, it makes a file."""
+    """When it is unpickled, it creates a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -187,7 +187,7 @@ class Touch:
 
 @needs_torch
 def test_a_pickle_is_not_executed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unless the user says so: then PyTorch reads it as it always does."""
+    """If the user allows it, PyTorch reads it as always."""
     import io
 
     import torch

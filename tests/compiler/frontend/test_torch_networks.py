@@ -16,7 +16,7 @@ pytestmark = [needs_torch, pytest.mark.filterwarnings("ignore")]  # PyTorch warn
 def decoder() -> Any:
     """A block as of Llama: normalisation, rotary embeddings, two heads of keys for four, gated products.
 
-    Its inputs are the new rows, their positions, and the keys and values of those before.
+    Its inputs are the new rows, their positions, and the keys and values of earlier rows.
     """
     import torch
     from torch import nn

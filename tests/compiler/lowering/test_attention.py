@@ -99,7 +99,7 @@ def test_masks(mask: Array, spm: int | None, dtype: str) -> None:
 @pytest.mark.parametrize("tiles", [1, 16])
 @pytest.mark.parametrize("mask", [None, causal(128), draw(3, 1, 128)], ids=["none", "causal", "heads"])
 def test_capped_scores(mask: Array | None, tiles: int, dtype: str) -> None:
-    """Keys in blocks that do not all stay, and all at once."""
+    """Keys in blocks that do not all stay, and in blocks that do."""
     for spm in (None, 0x30000 if dtype in ("fp16", "bf16") else 0x50000):
         check(qkv((2, 3), 128, 128, 16, 24), mask, dtype, tiles, spm, spread=2.0, softcap=1.5)
 
@@ -107,7 +107,7 @@ def test_capped_scores(mask: Array | None, tiles: int, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["fp32", "tf32", "fp16", "bf16"])
 @pytest.mark.parametrize("spm", [None, 0x1C000])
 def test_queries_that_see_no_key(spm: int | None, dtype: str) -> None:
-    """Their results are 0; the masks hide all keys of some queries, and of others all but one."""
+    """Their results are 0: the masks hide all keys of some queries, and all keys but one of others."""
     hidden = np.random.default_rng(7).random((3, 70, 70)) < 0.5
     hidden[:, 3:9] = True
     hidden[:, 5, 40] = False
@@ -116,7 +116,7 @@ def test_queries_that_see_no_key(spm: int | None, dtype: str) -> None:
     check(qkv((2, 3), 70, 70, 16, 16), mask, dtype, spm=spm, zero_rows=1)
 
 
-# --- matrices that do not lie as they are numbered --------------------------------------------------------
+# --- matrices in another order than their numbers ----------------------------------------------------------
 
 
 def heads(batch: int, rows: int, count: int, d: int, columns: int, first: int = 0) -> tuple[int, ...]:
@@ -127,7 +127,7 @@ def heads(batch: int, rows: int, count: int, d: int, columns: int, first: int = 
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
 @pytest.mark.parametrize("spm", [None, 0x1A000])
 def test_heads_in_the_columns_of_one_matrix(dtype: str, spm: int | None) -> None:
-    """Q, K and V are columns of three operands of different widths; the result's heads lie side by side."""
+    """Q, K and V are columns of three operands of different widths; the result's heads are side by side."""
     shapes = ((2, 70, 100), (2, 33, 80), (2, 33, 130))
     views = {
         "view_q": heads(2, 70, 3, 24, 100, 20),
@@ -139,7 +139,7 @@ def test_heads_in_the_columns_of_one_matrix(dtype: str, spm: int | None) -> None
 
 @pytest.mark.parametrize("dtype", ["fp32", "fp16"])
 def test_queries_that_share_keys(dtype: str) -> None:
-    """Three groups of two heads of queries; the keys of a group are there once."""
+    """Three groups of two heads of queries; the keys of a group exist once."""
     shared = (0, 3, 2, 50, 16, 800, 0, 16, 1)
     check(((3, 2, 70, 16), (3, 50, 16), (3, 50, 16)), draw(2, 70, 50), dtype, view_k=shared, view_v=shared)
 

@@ -1,4 +1,4 @@
-"""Every cut of an attention gives the same numbers, without a race; causal masks need no mask tensor."""
+"""Every cut of an attention gives equal numbers, without a race; causal masks need no mask tensor."""
 
 from __future__ import annotations
 
@@ -222,7 +222,7 @@ def test_what_is_shared_has_no_race() -> None:
 
 
 def test_blocks_of_queries_out_of_step_share_nothing() -> None:
-    """Three blocks for two tiles of a team: one would wait for the other for ever."""
+    """There are three blocks for two tiles of a team, so one tile would wait for the other for ever."""
     text = made((2, 192, 640, 64), Format.FP16).check(cut(64, 64, True), 4, SMALL[Format.FP16])
     assert "dte.broadcast" not in text
 

@@ -1,4 +1,4 @@
-"""Groups of a convolution or pool and an epilogue, blocked and compact: hand-made works, all cuts."""
+"""Groups of a convolution or pool and an epilogue, blocked and compact: works made by hand, all cuts."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def conv(
 
 
 def pool(op: str, image: Shape, *after: str, dtype: str = "fp16", blocked: bool = True, **attrs: Any) -> Case:
-    """A pool; ``after`` are pointwise operators."""
+    """A pool, followed by the pointwise operators ``after``."""
     nodes: Nodes = [(op, ["x"], ["v0"], attrs)]
     nodes += [(name, [f"v{i}"], [f"v{i + 1}"], {}) for i, name in enumerate(after)]
     return Case(nodes, {"x": image}, {}, dtype, blocked)
@@ -203,7 +203,7 @@ def test_groups_that_do_not_keep_to_planes(group: int) -> None:
 
 
 def cuts_of(case: Case, tiles: int, **choices: str) -> list[Cut]:
-    """The ways to cut a case that make these choices."""
+    """The cuts of a case that make these choices."""
     work = case.work()[0]
     ways = LOWERINGS[work.op].cuts
     assert ways is not None
@@ -270,7 +270,7 @@ def test_rows_are_divided_where_there_are_few(case: Case) -> None:
 
 @pytest.mark.parametrize(("dtype", "spm"), [("fp16", 0x18000), ("fp32", 0x50000)])
 def test_a_row_that_does_not_fit_is_divided(dtype: str, spm: int) -> None:
-    """Rather than the channels, whose sums would have to be kept in FP32."""
+    """It divides rows rather than channels, whose sums would have to be kept in FP32."""
     case = conv((1, 64, 5, 200), (32, 64, 3, 3), "Add", dtype=dtype, pads=(1, 1, 1, 1))
     found = plans(case.layer(), Target(3, spm, FORMATS[dtype]), spm)[0]
     assert (found.channels, found.columns > 0) == (64, True)

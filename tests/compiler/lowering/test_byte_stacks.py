@@ -52,7 +52,7 @@ def stacked(made: Graph, cut: dict[str, Any], folder: Path) -> Program:
 
 
 def outputs_of(program: Program, feeds: dict[str, Array]) -> dict[str, Array]:
-    """The outputs; no hazards, and the same where engines write lines to their ends."""
+    """Run and compare the outputs: no hazards, and equal bytes if engines write lines to their ends."""
     loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)
     found = dict(loaded.run(feeds, strict=True))
     assert loaded.hazards == ()
@@ -111,7 +111,7 @@ def test_blocks_whose_integers_may_be_a_step_away(
     assert " q1=" in program.text and "ct.cvt.int32.fp32" not in program.text
     for name, values in exact.items():
         apart, alone = (np.abs(each[name].astype(int) - values.astype(int)) for each in (found, separate))
-        assert apart.max() <= alone.max() + 1  # the sums of a stack are a step away in other places
+        assert apart.max() <= alone.max() + 1  # the sums of a stack are off by one in other places
         assert apart.mean() <= 1
 
 
@@ -120,7 +120,7 @@ def test_blocks_whose_integers_may_be_a_step_away(
 def test_joins_whose_integers_may_be_a_step_away(
     cut: dict[str, Any], sizes: tuple[int, int, int, bool], tmp_path: Path
 ) -> None:
-    """Without sums they are those of separate phases."""
+    """Without sums they equal those of separate phases."""
     assert_like_separate_phases(*fires(sum(sizes), *sizes), cut, tmp_path, near=True)
 
 
@@ -140,7 +140,8 @@ def test_two_planes_whose_integers_may_be_a_step_away(tmp_path: Path) -> None:
 def test_planes_that_the_matrix_engine_writes_together(
     maps: int, width: int, wide: bool, tmp_path: Path
 ) -> None:
-    """The TDMA engine takes few positions of several planes apart, with the bytes of separate phases."""
+    """The TDMA engine takes few positions of several separated planes; the bytes equal those of separate
+    phases."""
     net, shape = QuantisedNet(maps, "int8"), (1, 96, 7, width)
     x = net.conv(net.quantised("x", shape, 0.03), 24, 1, relu=True)
     model = net.model(shape, net.conv(net.expansions(x, maps), 24, 3, relu=True))
@@ -154,7 +155,7 @@ def test_planes_that_the_matrix_engine_writes_together(
 def test_bytes_that_are_a_fifth_of_the_sums_are_at_most_a_step_away(
     kernel: int, relu: bool, tmp_path: Path
 ) -> None:
-    """Whatever the engine adds to a sum on the way to bytes would show: a step is five units of it."""
+    """Any error in a sum on the way to bytes would show, because a step is five of its units."""
     net, shape = QuantisedNet(kernel, "uint8"), (1, 64, 5, 4)
     x = net.quantised("x", shape, 0.5, lowest=True)
     few = net.rng.integers(-1, 2, (128, 64, kernel, kernel)) * (
@@ -186,7 +187,7 @@ def assert_like_separate_phases(
 
 
 def test_integers_of_blocks_are_those_of_onnxruntime(tmp_path: Path) -> None:
-    """Of all layers together, where onnxruntime computes integers itself: with unsigned values."""
+    """All layers together, where onnxruntime itself computes integers: with unsigned values."""
     model, shape = bottlenecks(5, 64, 24, 13, 14)
     feeds = {"x": np.random.default_rng(1).standard_normal(shape).astype(np.float32)}
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -197,7 +198,7 @@ def test_integers_of_blocks_are_those_of_onnxruntime(tmp_path: Path) -> None:
 
 
 def summed_on_host(how: SumQuantisation, a: Array, b: Array) -> Array:
-    """The sum of bytes by onnxruntime, each node as it is."""
+    """Compute the sum of bytes by onnxruntime, node by node."""
     nodes, known = [], dict[str, Array]()
     for name, scale, zero in (("a", how.a_scale, how.a_zero), ("b", how.b_scale, how.b_zero)):
         known |= {f"{name}s": np.float32(scale), f"{name}z": np.int8(zero)}
@@ -234,14 +235,14 @@ def test_numbers_of_sums_are_right_for_all_pairs_of_bytes(seed: int) -> None:
 
 @pytest.mark.parametrize("scales", [(1e-30, 1e-30, 1e30), (1e30, 1e30, 1e-3)])
 def test_sums_without_such_numbers(scales: tuple[float, float, float]) -> None:
-    """Their steps are those of ONNX."""
+    """Their rounding steps equal those of ONNX."""
     how = SumQuantisation(scales[0], 0, scales[1], 0, scales[2], 0, -128, 127)
     assert sum_factors(how) is None or sum_parts(how) is None
 
 
 def test_rows_of_a_window_for_many_slices() -> None:
-    """A 3x3 window over 6 rows: the row that leaves out the last row of the result comes first, the one that
-    leaves out none last."""
+    """A 3x3 window over 6 rows. The row that omits the last row of the result comes first, the row that omits
+    none comes last."""
     geometry = Geometry(6, 5, (3, 3), (1, 1), (1, 1), (1, 1), 6, 5)
     taps = row_taps(geometry, Stretch(0, 16, 8), 16, None)
     assert [(tap.number, tap.first, tap.count, tap.image) for tap in taps] == [
@@ -273,7 +274,7 @@ def test_rows_of_a_window_keep_the_limits_of_the_engine(height: int, slices: int
 
 
 def test_groups_of_weights_are_even() -> None:
-    """All tiles load 75,000 bytes each in the time of a group; large weights are a group of their own."""
+    """All tiles load 75,000 bytes each in the time of a group; large weights are a separate group."""
     machine = load_machine(None)
     assert even_groups([100] * 4, machine, 16) == [[0], [1, 2, 3]]
     assert even_groups([40000] * 4, machine, 16) == [[0], [1], [2], [3]]

@@ -1,4 +1,4 @@
-"""Chains of pointwise operators and steps behind an anchor, against the operators' references in binary64."""
+"""Chains of pointwise operators, and steps after an anchor, against the operators' references in binary64."""
 
 from __future__ import annotations
 
@@ -117,7 +117,8 @@ BINARY = ("Add", "Sub", "Mul", "Max", "Min")
 
 
 def random_chain(seed: int, fmt: Format) -> Graph:
-    """A DAG of 2 to 8 nodes over operands that broadcast in every way, values used several times."""
+    """A DAG of 2 to 8 nodes whose operands broadcast in every way, with values that are used several
+    times."""
     rng = np.random.default_rng(seed)
     shape = tuple(int(n) for n in rng.integers(1, (9, 40, 90)))[-int(rng.integers(1, 4)) :]
     made = Graph(fmt)

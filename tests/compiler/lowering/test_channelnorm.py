@@ -1,6 +1,6 @@
 """Changes of order between phases: every pair of orders, formats, awkward numbers of channels.
 
-The oracle is ``tx8isa.numbers.packing``, which knows where each element of a layout lies.
+The oracle is ``tx8isa.numbers.packing``, which knows the place of each element in a layout.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def bits(array: Array) -> Array:
 
 
 def awkward(shape: Shape, fmt: Format) -> Array:
-    """Random numbers, and among them infinities, zeros with a sign and, as far as it stays one, NaN."""
+    """Random numbers, with infinities, zeros with a sign and, where it is kept, NaN."""
     values = np.random.default_rng(3).standard_normal(shape).astype(storage_dtype(fmt))
     flat = values.reshape(-1)
     flat[::7], flat[1::11], flat[2::13] = -0.0, np.inf, np.nan
@@ -141,7 +141,7 @@ TRANSPOSED = [
 @pytest.mark.parametrize(("shape", "perm"), TRANSPOSED)
 @pytest.mark.parametrize("dtype", ["fp16", "fp32"])
 def test_transposes_on_the_matrix_engine(shape: Shape, perm: tuple[int, ...], dtype: str) -> None:
-    """Without a search, which finds other ways for some of them."""
+    """There is no search, which finds other divisions for some of them."""
     made = one("Transpose", [shape], perm=perm)
     program = assert_right(made, dtype, 2, small_machine(), search="off")
     assert "ne.gemm.int8" in program.text

@@ -84,7 +84,8 @@ def test_all_reduce_in_several_blocks(way: str) -> None:
 
 
 def columns_summed(parts: list[Array], column: int) -> Array:
-    """On a tree of 3 x 2 chips: sums of columns, first the member's own one and then the ones before it."""
+    """On a tree of 3 x 2 chips: sums of columns, beginning with the member's own sum, then those before
+    it."""
     sums = [parts[2 * each] + parts[2 * each + 1] for each in range(3)]
     return sums[column] + sums[column - 1] + sums[column - 2]
 
@@ -111,7 +112,7 @@ def test_reduce_scatter_on_a_tree_of_columns_of_two() -> None:
 
 
 def test_trees_side_by_side() -> None:
-    """Both groups have the members of a column; the second one counts its ring the other way round."""
+    """Both groups have the members of a column; the second one numbers its ring in the opposite direction."""
     parts = drawn(4, (33, 40))
     graph = exchange(ALL_REDUCE, (33, 40), chips=(0, 1, 3, 2), members=2, way="doubling")
     found = exchanged(graph, load_machine(None).of_chips(2, 2), parts)
@@ -164,7 +165,7 @@ def test_an_all_gather_gives_fp32_of_shorter_operands() -> None:
     ("shape", "axis", "way"),
     [
         ((3, 6, 7), 1, "dual"),
-        ((1, 6, 700), 1, "dual"),  # a row, of which tiles have parts
+        ((1, 6, 700), 1, "dual"),  # a row, which tiles divide into parts
         pytest.param((3, 6, 7), 1, "direct", marks=LONG),
         pytest.param((30, 99), -1, "ring", marks=LONG),
         pytest.param((31, 99), -1, "dual", marks=LONG),

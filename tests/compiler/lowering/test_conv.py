@@ -68,7 +68,7 @@ def test_automatic_padding(auto_pad: str) -> None:
 
 @pytest.mark.parametrize(("dilation", "mnemonic"), [(2, "ne.dwconv"), (3, "ne.dwconv"), (4, "ne.conv")])
 def test_windows_of_single_channels_with_gaps(dilation: int, mnemonic: str) -> None:
-    """Up to some dilation the gaps are filled with zeros, beyond it channels are computed together."""
+    """Up to some dilation the gaps are filled with zeros; beyond it, channels are computed together."""
     attrs = {"group": 70, "dilations": (dilation, dilation), "pads": (dilation, dilation, dilation, 0)}
     weights = {"w": draw(70, 1, 3, 3), "b": draw(70)}
     program = assert_right(one("Conv", [(2, 70, 11, 12)], weights, **attrs, strides=(1, 2)), "fp16")
@@ -243,7 +243,8 @@ def test_a_residual_block_stays_in_one_order() -> None:
 
 @pytest.mark.parametrize("pools", [0, 1])
 def test_the_first_copy_of_a_tile_is_made_early(pools: int) -> None:
-    """Before the first phase, or after it if neither it nor the next one sends anything."""
+    """It is made before the first phase, or after it if neither that phase nor the next one sends
+    anything."""
     nodes = [
         *[("MaxPool", ["x"], ["p"], {"kernel_shape": (2, 2)})][:pools],
         ("Conv", ["p" if pools else "x", "w"], ["y"], {"pads": (1, 1, 1, 1)}),

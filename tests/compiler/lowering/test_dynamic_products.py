@@ -39,7 +39,8 @@ def written_out(op: str, second: list[str], **attrs: Any) -> Nodes:
 
 
 def assert_close(model: Any, folder: Path, dtype: str, shift: float = 1.0) -> None:
-    """The program has no phase on the kernel core; its results are those of onnxruntime, but for rounding."""
+    """The program has no phase on the kernel core, and its results equal those of onnxruntime up to
+    rounding."""
     graph = imported(model, folder)
     feeds = {
         "x": (np.random.default_rng(3).standard_normal(graph.inputs[0].shape) + shift).astype(np.float32)

@@ -133,7 +133,7 @@ def test_independent_operators_need_no_barrier() -> None:
 @pytest.mark.parametrize("dtype", ["fp32", "fp16"])
 @pytest.mark.parametrize("op", ["Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"])
 def test_integers_against_known_ones_are_compared_on_the_vector_engine(op: str, dtype: str) -> None:
-    """Exactly, up to the last integers of 24 bits, also where FP32 rounds the computed ones."""
+    """They are exact up to the last integers of 24 bits, also where FP32 rounds computed integers."""
     edge = (1 << 24) - 1
     known = {"k": np.array([0, -1, 255, 2049, edge, -edge], np.int32)}
     near = [

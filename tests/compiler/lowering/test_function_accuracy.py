@@ -100,7 +100,7 @@ def _other_bound(text: str, x: Array) -> Array:
 
 
 def grid(dense: bool) -> Array:
-    """All exponents of FP32, neighbours of 1, halves up to 2^24, places where functions overflow."""
+    """All exponents of FP32, neighbours of 1, halves up to 2^24, and numbers where functions overflow."""
     fractions = np.linspace(1, 2, 9 if dense else 2, endpoint=False) + 0.015625
     sizes = [fractions * 2.0**exponent for exponent in range(-149, 128)]
     halves = [number + 0.5 for number in (0, 1, 2, 3, 1000, 2**20, 2**22 - 1, 2**22, 2**22 + 1, 2**23 - 1)]
@@ -144,7 +144,7 @@ def _check(op: str, dtype: str, dense: bool) -> None:
     excess = np.abs(got[finite] - wanted[finite]) - np.maximum(ulp * unit, _other_bound(other, x[finite]))
     worst = int(np.argmax(excess))
     assert excess[worst] <= 0, (op, x[finite][worst], got[finite][worst], wanted[finite][worst])
-    # An output in FP32 is not rounded to the format: it may be a number above its range.
+    # An output in FP32 is not rounded to the format, so it may exceed the format's range.
     ends = np.isinf(rounded) | np.isinf(got)
     largest = float(ml_dtypes.finfo(ELEMENT[dtype]).max)
     assert np.all(np.abs(got[ends & kept]) >= largest), op

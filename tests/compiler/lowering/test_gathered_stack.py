@@ -34,7 +34,7 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def inverted() -> Graph:
-    """A depthwise convolution and a pool, which need the channels of their own tile alone; four of sixteen
+    """A depthwise convolution and a pool, which need only the channels of their own tile; four of sixteen
     tiles have no share of the 96 channels."""
     net = Net(1, 24, 9, 6)
     net.node("HardSwish", [net.conv("x", "a", (96, 24, 1, 1))], "b")
@@ -56,7 +56,7 @@ def residuals() -> Graph:
 
 
 def shortcut() -> Graph:
-    """The result of the stage before is added, which comes to the other tiles just then."""
+    """The result of the stage before is added, and other tiles receive it at the same time."""
     net = Net(1, 70, 10, 8)
     net.node("Relu", [net.conv("x", "a", (128, 70, 1, 1))], "b")
     net.node("Add", [net.conv("b", "c", (128, 128, 3, 3), **PADDED), "b"], "y")
@@ -85,7 +85,7 @@ NETS = {
 def gathered(made: Graph, dtype: str, tiles: int, folder: Path) -> Program:
     """The program in which the only stack is divided by channels, as a plan says.
 
-    Where nothing is cold, so that such small convolutions are in the stack.
+    Prices without first uses, so that such small convolutions are in the stack.
     """
     machine = warm(load_machine(None))
     cut = {"tiles": {"channels": tiles}, "choices": {"between": "gather"}}
@@ -160,8 +160,8 @@ def test_stages_of_a_group_are_loaded_with_those_of_the_group_before() -> None:
 
 
 def test_what_only_its_own_tile_reads_is_not_sent(tmp_path: Path) -> None:
-    """The result of a shortcut, and one that only a pool reads; both bottlenecks and the last convolution
-    send theirs."""
+    """The result of a shortcut, and one that only a pool reads. Both bottlenecks and the last convolution
+    send their results."""
     net = Net(1, 64, 8, 8)
     net.node("Relu", [net.conv("x", "a", (64, 64, 1, 1))], "b")
     net.conv("x", "s", (128, 64, 1, 1))
@@ -179,8 +179,8 @@ def test_what_only_its_own_tile_reads_is_not_sent(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_channels_that_a_tile_has_not_computed(tmp_path: Path) -> None:
-    """A pool of what is joined: its shares are not those of the values that are joined. A result whose
-    last plane is not whole."""
+    """A pool of a joined value, whose shares differ from those of its parts. A result whose last plane is not
+    whole."""
     for made in (fire(True, expanded=64), bottleneck(80)):
         with pytest.raises(GraphError, match="channels of a stage cannot be divided among the tiles"):
             gathered(made, "fp16", 16, tmp_path)
@@ -205,7 +205,7 @@ def test_shares(channels: int, tiles: int, share: Share | None) -> None:
 
 
 def test_own_channels_of_a_value() -> None:
-    """A tile finds its share where the value is divided alike, or in whole planes."""
+    """A tile finds its share if the value is divided equally, or in whole planes."""
     grid = Grid(4, 4, 4)
     value = Whole(Format.FP16, grid, (ChannelPiece(0x1000, 16, 4, 0x200),))
     found = value.own(3, Share(16, 4))
@@ -221,7 +221,7 @@ def test_own_channels_of_a_value() -> None:
 
 
 def test_fp32_stacks_are_not_divided_by_channels() -> None:
-    """Their products are sums of three, for which the pieces of an image would have to be split."""
+    """Their products are sums of three products, which would need split pieces of an image."""
     program = compile_graph(residuals(), "fp32", 16)
     assert program.report is not None
     assert all("gather" not in str(phase.cut) for phase in program.report.phases)

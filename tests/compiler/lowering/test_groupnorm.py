@@ -82,7 +82,7 @@ def test_slices_and_steps(shape: tuple[int, ...], groups: int, tiles: int, dtype
 
 
 def test_a_large_mean_is_taken_away_first() -> None:
-    """A variance from sums of squares would have nothing left of it in FP32."""
+    """In FP32, a variance from sums of squares would lose all digits here."""
     made = normalized((1, 8, 8, 8), 4)
     x = draw(1, 8, 8, 8) + 3000
     outputs, _ = run.execute(compiler.compile(made, "fp32"), {"x": x})
@@ -121,7 +121,7 @@ REPEATED = [((1, 64, 5, 7), (2, 2)), ((2, 20, 3, 5), (2, 3)), ((1, 130, 4, 9), (
 
 
 def parts(made: Graph) -> list[str]:
-    """The operators that a graph is made of in the end."""
+    """The operators of a graph after all expansions."""
     return [node.op for node in expand_graph(rewrite_graph(made)).nodes]
 
 

@@ -1,4 +1,4 @@
-"""Stacks whose tiles exchange the rows at the edges of their bands: the same bits as group by group."""
+"""Stacks whose tiles exchange the rows at the edges of their bands, with the bits of separate groups."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def pools() -> Graph:
 
 
 def tower() -> Graph:
-    """Windows one after another, of which one halves the rows, two bottlenecks, and a value that two windows
+    """Windows one after another, one of which halves the rows, two bottlenecks, and a value that two windows
     of different heights read."""
     net = Net(1, 40, 26, 9)
     net.node("Relu", [net.conv("x", "a", (96, 40, 5, 5), pads=(2, 2, 2, 2))], "b")
@@ -142,7 +142,7 @@ def test_same_bits_on_half_of_the_tiles(
 def test_tiles_load_parts_of_the_later_biases_for_all(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, dtype: str, tiles: int
 ) -> None:
-    """Every tile loads those of the first step; the others arrive with the weights of the first step."""
+    """Every tile loads the weights of the first step; those of the next step arrive with them."""
     made = NETS[name]()
     whole = planned(made, dtype, tiles, tmp_path)
     monkeypatch.setattr(halo, "_WORTH_GATHERING", 0)
@@ -249,8 +249,8 @@ def test_right_where_lines_are_written_to_their_end(made: Graph, tiles: int, tmp
 def test_fire_modules_in_few_instructions(
     tmp_path: Path, squeezed: int, tiles: int, spread: int, moved: int, shuffled: int
 ) -> None:
-    """Biases begin the sums of several stages; rows of one plane arrive where they belong, but for those
-    behind the own rows; a join has one ReLU, behind its pool if there is one."""
+    """Biases begin the sums of several stages. Rows of one plane arrive at their final places, except those
+    after the tile's own rows. A join has one ReLU, after its pool if there is one."""
     program = planned(fires(squeezed), "fp16", tiles, tmp_path)
     text = program.text[: program.text.rindex("ne.gemm")]  # after it the result gets another layout
     begun = text.count("src_stride0=0,")
@@ -285,7 +285,7 @@ def test_only_tiles_with_rows_get_weights(tmp_path: Path) -> None:
 
 
 def joined(reader: str) -> Graph:
-    """A join of two pieces with a ReLU, read by a pool of maxima or of means, or by others beside that."""
+    """A join of two pieces with a ReLU, read by a pool of maxima or of means, or also by other operators."""
     net = Net(1, 24, 16, 8)
     net.node("Relu", [net.conv("x", "a", (64, 24, 1, 1))], "b")
     net.node("Relu", [net.conv("x", "c", (64, 24, 3, 3), **PADDED)], "d")
@@ -314,7 +314,7 @@ def test_where_steps_are_applied(
 
 
 def test_a_piece_that_is_read_alone_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The join is in no stack then, and the program is right."""
+    """The join is then in no stack, and the program is still right."""
     made = joined("a piece")
     program = compile_graph(made, "fp16", 4)
     assert all(verdict.ok for verdict in check(program, random_inputs(made, {}, 3)).verdicts.values())
@@ -347,8 +347,8 @@ def stages(monkeypatch: pytest.MonkeyPatch, made: Graph, dtype: str = "fp16") ->
 
 @pytest.mark.long
 def test_every_row_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rows of the bands of all tiles are those of each value, and only the last ones of a window that
-    ends beyond them are in two bands."""
+    """The bands of all tiles cover the rows of each value; only the last rows of a window that ends beyond
+    them are in two bands."""
     for made, twice in ((tower(), 0), (narrowing(), 1)):
         owned = owned_stages(stages(monkeypatch, made))
         bands = bands_of(owned, 5)

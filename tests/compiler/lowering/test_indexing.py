@@ -40,7 +40,7 @@ def check(
     machine: Machine | None = None,
     **attrs: int,
 ) -> str:
-    """Compile, run, compare; the text of the program."""
+    """Compile, run and compare; returns the text of the program."""
     made, generator = indexed(op, data, indices, updates, dtype, **attrs), np.random.default_rng(1)
     given = {"i": indices}
     for tensor in made.inputs:
@@ -181,7 +181,7 @@ def top(shape: Shape, count: int, dtype: str = "float32", **attrs: int) -> Graph
 def test_both_results_of_topk(
     compute: str, shape: Shape, count: int, axis: int, tiles: int, engine: bool, largest: int
 ) -> None:
-    """NaN, infinities, equal elements, zeros of both signs, subnormal numbers; as many as there are."""
+    """NaN, infinities, equal elements, zeros of both signs, subnormal numbers; k is the whole length."""
     x = special(*shape)
     program = compiler.compile(top(shape, count, axis=axis, largest=largest), compute, tiles)
     assert ("ct.arg" in program.text) == engine

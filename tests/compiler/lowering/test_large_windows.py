@@ -1,4 +1,4 @@
-"""Windows and strides beyond what the engines take, on the emulated chip against onnxruntime."""
+"""Windows and strides beyond the engines' limits, on the emulated chip against onnxruntime."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Reductions of long runs and operators on long rows, which tiles share: right in every way of sharing them,
-without a race, and chosen where they pay."""
+"""Reductions of long runs and operators on long rows, which tiles share. They are right in every division,
+without a race, and chosen where they save time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FOLDS = {"ReduceSum": np.sum, "ReduceMean": np.mean, "ReduceMax": np.max}
 
 @dataclass(frozen=True)
 class Case:
-    """A reduction as a phase by itself, of integers: its operand and what NumPy's integers give."""
+    """A reduction of integers as a single phase: its operand and NumPy's exact result."""
 
     work: Work
     data: Array
@@ -63,7 +63,7 @@ class Case:
 
 
 def reduction(op: str, shape: Shape, axes: tuple[int, ...], fmt: Format = Format.FP16) -> Case:
-    """Of small integers whose folds are exact in FP32; a mean is rounded once."""
+    """The operand has small integers whose folds are exact in FP32; a mean is rounded once."""
     data = np.random.default_rng(7).integers(-4, 5, shape).astype(np.float64)
     want = np.asarray(FOLDS[op](data, axis=axes)).astype(np.float32).astype(np.float64)
     call = Call(20, {"axes": axes, "keepdims": 0}, (Tensor("a", "float32", shape),), (None,), ("y",))
@@ -108,7 +108,7 @@ def test_tiles_with_fewer_runs_than_others() -> None:
 @pytest.mark.parametrize("fmt", [Format.FP16, Format.BF16, Format.TF32, Format.FP32])
 @pytest.mark.parametrize("op", ["ReduceMean", "ReduceMax"])
 def test_formats_and_folds(op: str, fmt: Format) -> None:
-    """Of negative numbers only, so that nothing that stands for no element may win."""
+    """All numbers are negative, so padding must not become the largest of them."""
     case = reduction(op, (3, 4096), (1,), fmt)
     if op == "ReduceMax":
         case = replace(case, data=case.data - 9, want=case.want - 9)
@@ -160,7 +160,8 @@ def test_softmax_of_long_rows(shape: Shape, tiles: int, dtype: str) -> None:
 
 
 def test_softmax_of_difficult_long_rows() -> None:
-    """Equal values, one giant, far below zero, masks of minus infinity, in the part of one tile or of all."""
+    """Equal values, one giant, numbers far below zero, masks of minus infinity, in the part of one tile or of
+    all."""
     x = draw(6, 4500)
     x[0] = 3.0
     x[1, 4499] = 60000.0
@@ -276,7 +277,8 @@ def test_short_runs_are_folded_in_lanes() -> None:
     "shape", [(1, 8, 100, 100), (1, 40, 50, 60), (1, 72, 60, 70), (1, 150, 70, 71), (2, 8, 70, 80)]
 )
 def test_global_pools_of_few_channels(shape: Shape, dtype: str) -> None:
-    """Narrow planes, whole ones, several and a narrower one; of two images tiles share nothing."""
+    """Narrow planes, whole planes, several planes with a narrower one; two images, of which tiles share
+    nothing."""
     made = one("GlobalAveragePool", [shape])
     assert_right(made, dtype, machine=WARM)
     program = compiler.compile(made, dtype, machine=WARM)
@@ -285,7 +287,7 @@ def test_global_pools_of_few_channels(shape: Shape, dtype: str) -> None:
 
 @pytest.mark.parametrize("channels", [24, 40, 72])
 def test_global_pools_behind_a_convolution(channels: int) -> None:
-    """Of another phase's result in planes, whose padding lanes hold anything."""
+    """The operand is another phase's result in planes, whose padding lanes have arbitrary contents."""
     import emulator
 
     nodes = [("Conv", ["x", "w"], ["c"], {}), ("GlobalAveragePool", ["c"], ["y"], {})]
@@ -372,7 +374,7 @@ def test_parts_that_cannot_be_added_up_are_refused(size: int, lanes: int) -> Non
 
 
 def test_tiles_assemble_once() -> None:
-    """Nothing is issued where they have just been together."""
+    """No barrier is issued where the tiles have just met."""
     kernel = Kernel("p0", Target(4, SPM, Format.FP16), SPM, synchronized=True)
     kernel.await_earlier_phases()
     lines = len(kernel.out.lines)

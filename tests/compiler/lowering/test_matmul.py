@@ -86,7 +86,7 @@ def test_a_long_inner_dimension_is_accumulated_in_pieces(dtype: str, constant: b
 
 
 def test_fp32_is_three_products_of_parts() -> None:
-    """Close to binary64, where one TF32 product would err by about 1e-3."""
+    """The result is close to binary64, where one TF32 product would have an error of about 1e-3."""
     a, b = draw(40, 300), draw(300, 50, seed=6)
     program = assert_right(one("MatMul", [(40, 300), (300, 50)]), "fp32", inputs={"a": a, "b": b})
     assert program.text.count("ne.gemm.tf32") == 3

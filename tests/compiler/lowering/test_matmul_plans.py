@@ -1,6 +1,6 @@
-"""Products that tiles share: every cut gives the same numbers, without a race.
+"""Products that tiles share: every cut gives equal numbers, without a race.
 
-Matrices of small integers, so that every order of summation gives exactly what NumPy's integers give.
+Matrices of small integers, so that every order of summation gives NumPy's exact integers.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def test_every_cut_gives_the_same_result(fmt: Format, constant: bool) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("fmt", [Format.FP16, Format.BF16, Format.TF32])
 def test_no_cut_changes_a_bit(fmt: Format) -> None:
-    """Sums are in FP32 and in one order, however the inner dimension is cut; then there is one rounding.
+    """Sums are in FP32 and in one order, however the inner dimension is divided; then they are rounded once.
 
     Only tiles that share the terms of a product add up in another order (test_matmul_split.py).
     """
@@ -141,7 +141,7 @@ def cut_of(grid: tuple[int, ...], sizes: tuple[int, ...], stay: str, share: str)
 def test_no_hazard_and_no_dependence_on_threads(
     sizes: tuple[tuple[int, ...], tuple[int, ...]], stay: str, share: str, stored: Format
 ) -> None:
-    """Rows and an inner dimension that do not come out even, columns that are left for blocks."""
+    """Rows and an inner dimension that do not divide evenly, and columns that remain for blocks."""
     m = {16: 256, 100: 100, 64: 256, 86: 258, 43: 170}[sizes[1][0]] - (share != "none")
     case = made((m, 256 + 7), (256 + 7, 512 + 40), Format.FP16, stored=stored, out=Format.FP16)
     case = case.cut(cut_of(*sizes, stay, share))
@@ -208,7 +208,8 @@ def test_transposed_operands_of_a_plan(trans_a: int, trans_b: int, fmt: Format) 
 def test_columns_beyond_the_last_plane(
     columns: int, rest: int, trans_b: int, constant: bool, fmt: Format
 ) -> None:
-    """Tiles of the last columns compute them too: nothing of the left operand is loaded for them alone."""
+    """The tiles of the last columns compute them too, so no part of the left operand is loaded only for
+    them."""
     b = (128 + columns, 128 + rest) if trans_b else (128 + rest, 128 + columns)
     case = made((130, 128 + rest), b, fmt, constant, transA=0, transB=trans_b)
     for tiles in (1, 16):
@@ -240,7 +241,7 @@ def test_what_follows_a_product_follows_in_the_last_columns_too(out: Format) -> 
 
 @pytest.mark.parametrize(("grid", "beside"), [((4, 2, 1), True), ((2, 2, 1), False)])
 def test_last_columns_of_batches(grid: tuple[int, int, int], beside: bool) -> None:
-    """They stay for one batch; tiles that take several compute them in the end, block by block."""
+    """They stay for one batch; tiles with several batches compute them at the end, block by block."""
     case = made((4, 70, 64), (4, 64, 130), Format.FP16).cut(cut_of(grid, (35, 64, 64), "none", "none"))
     lines = case.check()
     assert any("tail_sums" in line for line in lines) == beside

@@ -1,6 +1,7 @@
-"""Products whose terms are divided among tiles: the same numbers by every cut, no race, a good choice.
+"""Products whose terms are divided among tiles: every cut gives equal numbers, no race, and the choice is
+good.
 
-Matrices of small integers, so that every order of summation gives exactly what NumPy's integers give.
+Matrices of small integers, so that every order of summation gives NumPy's exact integers.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def is_split(cut: Cut) -> bool:
 
 
 def split_cuts(case: Case, tiles: int = 16) -> list[Cut]:
-    """Return the proposed splits, each with both ways of exchange."""
+    """Return the proposed splits, each with both methods of exchange."""
     found = [cut for cut in case.all_cuts(tiles) if is_split(cut)]
     ways = [(("way", "split"), ("exchange", way)) for way in ("dte", "ddr")]
     return list(dict.fromkeys(replace(cut, choices=choices) for cut in found for choices in ways))
@@ -138,7 +139,7 @@ def compiled(made_graph: Graph, tiles: int = 16) -> tuple[compiler.Program, Cut]
     ],
 )
 def test_the_search_takes_it_where_it_pays(shape: tuple[int, int], columns: int, wins: bool) -> None:
-    """Not for 4096 terms: the commands of the exchange would be the first of their kind."""
+    """4096 terms are not divided, because the commands of the exchange would be the first of their kind."""
     made_graph = one("MatMul", [shape], {"w": draw(shape[1], columns, scale=0.02)})
     program, cut = compiled(made_graph)
     assert (cut is not None and dict(cut.choices).get("way") == "split") == wins

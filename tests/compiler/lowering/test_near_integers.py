@@ -23,7 +23,7 @@ from onnx_oracle import onnxruntime
 def convolution(
     seed: int, x: tuple[int, ...], w: tuple[int, ...], spread: float = 3.0, **more: Any
 ) -> tuple[Any, dict[str, Array]]:
-    """A QLinearConv of unsigned bytes, the scales of whose maps differ up to ``spread`` times."""
+    """A QLinearConv of unsigned bytes whose maps have scales that differ by a factor of up to ``spread``."""
     rng = np.random.default_rng(seed)
     fan = int(np.prod(w[1:]))
     scales = rng.uniform(1, spread, w[0]) * (0.3 / (40 * fan**0.5))

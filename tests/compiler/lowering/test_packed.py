@@ -1,7 +1,7 @@
 """Products with packed weights: every division gives exactly NumPy's numbers and has no race.
 
-Integers times powers of two, so that every sum is exact in whatever order; and random scales, where the
-weights must be those that are rounded as the format says.
+Integers times powers of two, so that every sum is exact in any order. With random scales, the weights must
+equal those that the format rounds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Case:
 
     @property
     def tensors(self) -> list[DdrTensor]:
-        """The operands that the program has in DDR as they are."""
+        """The operands that the program keeps unchanged in DDR."""
         steps = [tensor for each in self.work.steps for tensor in each.operands]
         return [tensor for tensor in (self.work.input(0), *steps) if tensor is not None]
 
@@ -55,7 +55,7 @@ class Case:
         return [cut for cut in self.cuts(tiles) if cut.choice("way", "") == "packed"]
 
     def check(self, tiles: int = 16) -> list[str]:
-        """Exact and free of hazards; the lines of code."""
+        """Check that results are exact and free of hazards; returns the lines of code."""
         inputs = {"a": self.left}
         got, lines = run_phase(self.lower, inputs, self.tensors, self.work.output, tiles, strict=True)
         assert np.array_equal(got.astype(np.float64).reshape(self.want.shape), self.want), self.work.cut
@@ -132,7 +132,7 @@ def test_blocks_of_columns_in_turns(tiles: int) -> None:
 
 @pytest.mark.parametrize("spm", [64, 200, 256, 400, 512, 3000])
 def test_a_division_that_is_proposed_fits_the_scratchpad(spm: int) -> None:
-    """The code of every one has its buffers in so many KiB."""
+    """The buffers of each code fit this many KiB."""
     case = made(3, 1024, 1280, 8, 32)
     target = Target(4, spm << 10, Format.FP16)
     proposed = LOWERINGS["PackedMatMul"].cuts
@@ -168,7 +168,7 @@ def test_steps_follow_the_product() -> None:
 
 @pytest.mark.parametrize("inner", [256, 96])
 def test_weights_that_are_floats_are_the_other_way(inner: int) -> None:
-    """It is the only one where rows or columns are no whole planes."""
+    """It is the only division in which rows or columns are not whole planes."""
     case = made(2, inner, 512, 4, 32)
     assert bool(case.packed_cuts()) == (inner == 256)
     others = [cut for cut in case.cuts() if cut not in case.packed_cuts()]

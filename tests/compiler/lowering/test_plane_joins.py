@@ -10,7 +10,7 @@ from compiler_harness import NodeSpec, assert_right, draw, graph, small_machine,
 
 
 def joined(channels: tuple[int, ...], size: int, images: int = 1) -> Graph:
-    """Convolutions whose results a Concat puts side by side, and a pool, so that all are in planes."""
+    """Convolutions whose results a Concat joins, and a pool, so that all values are in planes."""
     names = [f"x{at}" for at in range(len(channels))]
     weights = {f"w{at}": draw(count, count, 1, 1, seed=at) for at, count in enumerate(channels)}
     convs: list[NodeSpec] = [("Conv", [name, f"w{at}"], [f"a{at}"], {}) for at, name in enumerate(names)]

@@ -66,7 +66,7 @@ def test_dilated_windows(attrs: dict[str, Any]) -> None:
 @pytest.mark.parametrize("pool", ["MaxPool", "AveragePool"])
 @pytest.mark.parametrize("window", WINDOWS[:3], ids=str)
 def test_between_convolutions(window: dict[str, Any], pool: str, spm: int, tiles: int) -> None:
-    """In stacks and sliced sequences; biases keep all numbers below 0, and no Relu hides a 0."""
+    """In stacks and sliced sequences; biases keep all numbers below 0, and no Relu could hide a wrong 0."""
     rng = np.random.default_rng(5)
     constants = {"b": np.full(40, -3, np.float32)}
     for name, shape in {"v": (40, 5, 3, 3), "w": (40, 40, 1, 1)}.items():

@@ -100,7 +100,7 @@ def test_other_formats_and_numbers_of_tiles(dtype: str, tiles: int) -> None:
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("step", ["Relu", "Sigmoid"])
 def test_steps_behind_the_pool(step: str) -> None:
-    """One commutes with the rounding of the mean; before the other one the mean is in FP32."""
+    """One operator commutes with the rounding of the mean; before the other one the mean is in FP32."""
     after: list[NodeSpec] = [("GlobalAveragePool", ["c"], ["p"], {}), (step, ["p"], ["y"], {})]
     assert_pooled(conv((1, 64, 7, 9), (72, 64, 1, 1), *after))
 
@@ -173,7 +173,7 @@ def tail(pool: str, folder: Path) -> tuple[object, Graph]:
 
 @pytest.mark.parametrize("pool", ["pool", "mean", "flat mean"])
 def test_the_tail_of_a_network(pool: str, tmp_path: Path) -> None:
-    """Two phases: neither the pool nor the cast of the result is one, nor a change of shape."""
+    """Two phases: neither the pool, nor the cast of the result, nor a change of shape is a separate one."""
     made, read = tail(pool, tmp_path)
     program, apart = compile_graph(read, "fp16"), compile_graph(read, "fp16", residency="off")
     assert tags(program)[1:] == ["pooled", "single"]
@@ -271,7 +271,7 @@ def test_a_table_with_another_operator(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize(("seed", "dtype"), [(1, "uint8"), (2, "int8")])
 def test_a_convolution_of_bytes_whose_result_stays_a_float(seed: int, dtype: str, tmp_path: Path) -> None:
-    """The Relu and the pool are in its phase, and give the bytes of phases of their own."""
+    """The Relu and the pool are in its phase, and give the bytes of separate phases."""
     made, shape = pooled_bytes(seed, dtype, 64, 256, 14)
     feeds = {"x": np.random.default_rng(seed).standard_normal(shape).astype(np.float32)}
     source = imported(made, tmp_path)

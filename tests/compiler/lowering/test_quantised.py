@@ -1,4 +1,5 @@
-"""Quantised networks on the emulated chip against onnxruntime: the same integers, on the engines alone."""
+"""Quantised networks on the emulated chip against onnxruntime: equal integers, computed on the engines
+alone."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def test_products_give_the_integers_of_onnxruntime(draw: Draw, seed: int, tmp_pa
 @pytest.mark.parametrize("draw", [products, matrices])
 @pytest.mark.parametrize("seed", range(0, 8, 2))
 def test_products_of_signed_bytes(draw: Draw, seed: int, tmp_path: Path) -> None:
-    """Of these onnxruntime computes the last one in floats, which may be rounded to the integer beside."""
+    """onnxruntime computes the last one of these in floats, which may be rounded to the next integer."""
     made, shape = draw(seed, "int8")
     feeds = drawn(shape, seed)
     program, (got,) = on_chip(made, feeds, tmp_path)
@@ -169,7 +170,7 @@ def test_sums_of_many_products_keep_all_digits(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("inner", [47, 100, 130, 191, 559, 623, 700])
 def test_rows_of_any_length_are_read_no_further_than_they_go(inner: int, tmp_path: Path) -> None:
-    """The last plane of a row's bytes may have lanes that nothing has written."""
+    """The last plane of a row's bytes may have lanes that were never written."""
     rng = np.random.default_rng(inner)
     known = {"w": bytes_(rng, "int8", inner, 5)}
     made, feeds = of_integers("MatMulInteger", {"x": bytes_(rng, "int8", 7, inner)}, known, ["x", "w"])
@@ -194,7 +195,7 @@ def test_convolutions_of_integers_give_their_sums(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shape", [(120,), ()], ids=["many", "one"])
 def test_inputs_are_quantised_before_they_lose_digits(shape: tuple[int, ...], tmp_path: Path) -> None:
-    """Rounded to bf16 first, a value just above half a step would become another integer."""
+    """If it were rounded to bf16 first, a value just above half a step would become another integer."""
     node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"], "q")
     known = [
         numpy_helper.from_array(a, n)

@@ -1,4 +1,4 @@
-"""Recurrent layers whose steps are a loop on the chip, against onnxruntime; others are written out."""
+"""Recurrent layers whose steps are a loop on the chip, against onnxruntime; other layers are written out."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def expected(made: Any, x: Array) -> dict[str, Array]:
 
 
 def assert_steps(made: Any, folder: Path, dtype: str = "fp32", tiles: int = 16) -> Graph:
-    """The layer is one operator, and the chip gives for every output what onnxruntime gives."""
+    """The layer is one operator, and the chip's outputs equal onnxruntime's."""
     graph = imported(made, folder)
     assert "Recurrence" in parts(graph)
     x = draw(*graph.inputs[0].shape)
@@ -107,7 +107,7 @@ def test_states_to_begin_with(op: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("op", GATES)
 def test_a_single_step_with_known_and_computed_states(op: str, dtype: str, tmp_path: Path) -> None:
-    """A network that is called step by step; there is no loop, whose buffers would live to its end."""
+    """A network that is called step by step has no loop, whose buffers would be alive to its end."""
     assert_steps(layer(op, (1, 1, 128, 128)), tmp_path, dtype)
     made = layer(op, (1, 1, 128, 128))
     states = ["h", "c"] if op == "LSTM" else ["h"]
@@ -127,7 +127,7 @@ def test_more_steps_than_are_written_out(tmp_path: Path) -> None:
 
 
 def test_a_small_scratchpad(tmp_path: Path) -> None:
-    """Rows in smaller blocks; and weights that do not fit are an error, which says so."""
+    """Rows in smaller blocks; weights that do not fit give an error that says so."""
     graph = imported(layer("LSTM", (3, 40, 5, 64)), tmp_path)
     assert_right(graph, "fp16", 2, small_machine(0x12000))
     with pytest.raises(GraphError, match="the weights of 64 hidden units do not fit the SPM"):

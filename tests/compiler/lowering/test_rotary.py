@@ -35,7 +35,7 @@ def rotary(x: Shape, table: Shape, turn: tuple[int, ...], view: Shape = (), comp
         ((2, 5, 7, 32), (2, 1, 7, 32)),  # positions of their own for each batch
         ((2, 7, 5, 128), (7, 1, 128)),  # heads behind the positions
         ((40, 80), (40, 80)),
-        ((3, 9, 20), (9, 20)),  # neither a plane nor a tail that is stored as it is
+        ((3, 9, 20), (9, 20)),  # neither a plane nor a tail that is stored unchanged
         ((1, 1, 1, 2), (2,)),
     ],
     ids=str,

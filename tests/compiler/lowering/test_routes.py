@@ -79,7 +79,7 @@ def test_rounds() -> None:
 
 
 def test_a_tree_sends_most_to_the_nearest() -> None:
-    """Columns of four: neighbours in a column and in a row come before those that are two links away."""
+    """A column of four: neighbours in a column and in a row come before chips that are two links away."""
     levels = rounds_of(chips_of(4, 4), (tuple(range(16)),), REDUCE_SCATTER, TREE)
     assert [(level.share, level.distance, level.sends) for level in levels] == [
         (1 / 2, 1, 1),
@@ -91,7 +91,7 @@ def test_a_tree_sends_most_to_the_nearest() -> None:
 
 
 def test_groups_of_other_shapes_have_one_tree() -> None:
-    """A row of six and two of three: the code is the same for all, and so are the levels."""
+    """Groups of a row of six and two rows of three: all have the same code, and the same levels."""
     row, block = (0, 4, 8, 12, 16, 20), (1, 2, 5, 6, 9, 10)
     chips = chips_of(6, 4)
     levels = rounds_of(chips, (row, block), REDUCE_SCATTER, TREE)

@@ -84,7 +84,7 @@ def test_rms_normalization_over_several_axes_with_a_computed_scale() -> None:
 
 @pytest.mark.parametrize("channels", [96, 3001, 5000])
 def test_normalizations_round_inputs_and_outputs_of_fp32_themselves(channels: int) -> None:
-    """Rows that fit, that go by way of lanes because few fit, and that the engine takes no more."""
+    """Rows that fit, rows in lanes because few fit, and rows too long for the engine."""
     machine = None if channels == 96 else small_machine(0x20000)
     program = assert_right(
         one("LayerNormalization", [(9, channels)], {"s": draw(channels)}), "bf16", 4, machine
@@ -108,7 +108,7 @@ def test_layer_normalization_of_difficult_rows() -> None:
 
 
 def test_rms_normalization_of_difficult_rows() -> None:
-    """Squares beyond FP16, and rows of equal values, whose squares are all rounded the same way."""
+    """Squares beyond FP16, and rows of equal values, whose squares are all rounded in the same direction."""
     x = difficult_rows()
     x[4] = 1.2998
     assert_right(rms((5, 130), draw(130)), "fp16", inputs={"a": x})
@@ -239,7 +239,7 @@ def test_rows_whose_squares_overflow(op: str) -> None:
 def test_running_sums(
     shape: tuple[int, ...], axis: int, exclusive: int, reverse: int, compute: str, spm: int
 ) -> None:
-    """Segments of a long axis; infinities and NaN reach the sums that they belong to, and no others.
+    """Segments of a long axis: infinities and NaN affect the sums that contain them, and no others.
 
     No element is read that shares the last line of another result.
     """

@@ -101,7 +101,7 @@ def test_many_queries_of_wide_heads(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 @pytest.mark.parametrize("mesh", [(4, 4), (2, 4), (16, 1)])
 def test_same_bits_as_group_by_group(tmp_path: Path, dtype: str, mesh: tuple[int, int]) -> None:
-    """Each sum is computed by one tile in the same order; only addends to it come in another order."""
+    """Each sum is computed by one tile in the same order; only its addends are added in another order."""
     made = mlp(bias=False)
     inputs = random_inputs(made, {}, 5)
     results = []
@@ -116,7 +116,7 @@ def test_same_bits_as_group_by_group(tmp_path: Path, dtype: str, mesh: tuple[int
 
 @pytest.mark.parametrize(("dtype", "search"), [("fp32", "fast"), ("tf32", "fast"), ("fp16", "off")])
 def test_not_sharded(dtype: str, search: str) -> None:
-    """The engine takes FP32 in parts; without a search nothing says what is faster."""
+    """The engine takes FP32 in parts; without a search nothing decides which method is faster."""
     report = compile_graph(mlp(), dtype, search=search).report
     assert report is not None
     assert "sharded" not in {phase.tag for phase in report.phases}
@@ -129,7 +129,7 @@ def test_a_plan_with_another_mesh(tmp_path: Path, mesh: tuple[int, int]) -> None
 
 
 def refused(made: Graph) -> bool:
-    """Return True if nothing of a graph is sharded."""
+    """Return True if no part of a graph is sharded."""
     report = compile_graph(made, "fp16", 16).report
     assert report is not None
     return "sharded" not in {phase.tag for phase in report.phases}
@@ -146,7 +146,7 @@ def test_products_of_computed_matrices() -> None:
 
 
 def test_a_result_that_others_use_ends_a_sequence() -> None:
-    """The sum over columns needs the first product too: it is stored, and the second begins anew."""
+    """The sum over columns needs the first product too, so it is stored, and the second one begins anew."""
     net = Net(64, 256)
     first = net.product("x", 256, 256)
     total = net.node("ReduceSum", first, net.constant(ints(1)))
@@ -185,7 +185,8 @@ def normalized_product(scale: float = 1.0, residual: bool = False) -> Graph:
 
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 def test_scale_and_shift_are_parts_of_products(dtype: str) -> None:
-    """No command multiplies or shifts rows by columns; results are as near the reference as others."""
+    """No command multiplies or shifts rows by columns, and results are as close to the reference as other
+    results."""
     made = normalized_product()
     program = compile_graph(made, dtype, 16)
     assert commands(program, r"ct\.(mul|add)\.vuv_loop") == 0
@@ -202,7 +203,8 @@ def test_scale_and_shift_that_stay(made: Graph) -> None:
 
 
 def test_biases_come_by_one_command() -> None:
-    """Also the bias of a product whose sums begin with a residual: it is added to that by a product."""
+    """The same holds for the bias of a product whose sums begin with a residual, to which a product adds
+    it."""
     made = normalized_first()
     program = compile_graph(made, "fp16", 16)
     assert commands(program, r"rdma\.fp32 .*bias") == 1

@@ -79,7 +79,7 @@ def test_products_quantised_at_once_give_the_integers_of_onnxruntime(
 def test_a_block_is_near_that_of_onnxruntime(
     dtype: str, seed: int, least: float, floats_first: bool, tmp_path: Path
 ) -> None:
-    """Some bytes are rounded to the integer beside; the limits are those that phase by phase keeps too.
+    """Some bytes are rounded to the next integer; the limits are those of separate phases.
 
     With ``floats_first``, a product of floats adds the zero point of the bytes that attention makes.
     """
@@ -105,7 +105,8 @@ def test_every_mesh(tmp_path: Path, mesh: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("heads", [4, 8, 16])
 def test_a_quantised_block_is_one_sequence(heads: int) -> None:
-    """Heads that fill a plane, and narrow ones; attention takes and gives what products of bytes need."""
+    """Heads that fill a plane, and narrow ones; attention reads and writes bytes as products of bytes need
+    them."""
     graph = normalized_first(heads=heads)
     samples = np.random.default_rng(0).standard_normal((8, *graph.inputs[0].shape)).astype(np.float32)
     given = samples_of({"x": samples}, graph)
@@ -120,7 +121,7 @@ def test_a_quantised_block_is_one_sequence(heads: int) -> None:
 
 
 def test_weights_in_parts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Sums of bytes go on from part to part of the inner dimension in int32."""
+    """Sums of bytes continue from part to part of the inner dimension in int32."""
     monkeypatch.setattr(schedule, "_MOST_WEIGHTS", 1 << 13)
     made, shape = byte_mlp(4, "uint8", 32, 256)
     feeds, program = drawn(shape, 4), compile_graph(imported(made, tmp_path), "fp16", 16)

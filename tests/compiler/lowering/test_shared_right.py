@@ -1,4 +1,4 @@
-"""Products by whole rows, whose right operand tiles keep: no short run, whatever the sizes."""
+"""Products by whole rows, whose right operand tiles keep: no short runs for any sizes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tx8isa.numbers.formats import Format
 
 
 def by_rows(size: int, alone: int = 0) -> Cut:
-    """Blocks of ``size`` rows; ``alone`` tiles load the right operand each for itself, or all do together."""
+    """Blocks of ``size`` rows; ``alone`` tiles load the right operand themselves, or all tiles load it
+    together."""
     tiles = (("m", alone),) if alone else ()
     return Cut(tiles, sizes=(("m", size),), choices=(("way", "rows"),))
 

@@ -56,7 +56,7 @@ def test_the_bytes_of_separate_phases(name: str, dtype: str, tiles: int) -> None
 def test_windows_that_do_not_overlap_but_begin_in_the_padding(
     op: str, weights: tuple[int, ...] | None, rows: int
 ) -> None:
-    """Each of two shares has padding at one end: as many rows, but not the same windows."""
+    """Each of two shares has padding at one end: they have equally many rows, but not the same windows."""
     constants = {"w": draw(*weights)} if weights else None
     attrs = {"kernel_shape": (2, 1), "pads": (1, 0, 1, 0), "strides": (2, 2)}
     assert_right(one(op, [(1, 3, rows, 5)], constants, **attrs), "fp16", 2)
@@ -64,7 +64,7 @@ def test_windows_that_do_not_overlap_but_begin_in_the_padding(
 
 @pytest.mark.parametrize("name", NETS)
 def test_near_the_reference_where_sums_have_another_order(name: str) -> None:
-    """In FP32 a lowering may add up the numbers of a share in another order than those of the whole."""
+    """In FP32 a lowering may add the numbers of a share in another order than those of the whole axis."""
     made = NETS[name]()
     sliced = compile_graph(made, "fp32")
     assert "sliced" in tags(sliced)
@@ -104,7 +104,8 @@ def test_every_way_to_what_all_tiles_need(whole: str, tiles: int, tmp_path: Path
     ],
 )
 def test_shares_that_are_tried(shape: tuple[int, ...], expected: list[tuple[int, int, int]]) -> None:
-    """Axis, number of tiles, elements of each: many tiles first, and equal shares if those cost few tiles."""
+    """Axis, number of tiles, and elements of each tile: many tiles first, and equal shares if those cost few
+    tiles."""
     tensor = DdrTensor("x", Format.FP16, shape)
     found = [(share.axis, share.count, share.size) for share in possible_shares(tensor, 16)]
     assert found == expected
@@ -113,7 +114,7 @@ def test_shares_that_are_tried(shape: tuple[int, ...], expected: list[tuple[int,
 @pytest.mark.parametrize("whole", ["computed", "dte", "ddr"])
 @pytest.mark.parametrize("tiles", [16, 14, 9])
 def test_shares_of_another_number_of_rows_than_the_tiles(whole: str, tiles: int, tmp_path: Path) -> None:
-    """97 rows are 14 shares of 7 or 9 of 11, 50 rows are 13 of 4; what is left over has none of its own."""
+    """97 rows are 14 shares of 7 or 9 of 11, 50 rows are 13 of 4; the remaining tiles have no shares."""
     made = whole_operand(50, 97)
     program = with_cut(made, tiles, tmp_path, whole=whole)
     assert strict_outputs(made, program) == strict_outputs(made, compile_graph(made, "fp16", residency="off"))

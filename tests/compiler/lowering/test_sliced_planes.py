@@ -69,9 +69,9 @@ def test_random_networks_of_images(seed: int, tmp_path: Path) -> None:
 
 
 def test_windows_reach_into_what_the_neighbours_have() -> None:
-    """A tile computes the rows around its own too; the module says so.
+    """A tile also computes the rows around its own ones, which the module shows.
 
-    Nothing is cold: to compute them takes more code than to store the rows and load them again.
+    Prices without first uses: computing these rows takes more code than storing and loading them again.
     """
     shown: list[str] = []
 
@@ -85,7 +85,7 @@ def test_windows_reach_into_what_the_neighbours_have() -> None:
 
 
 def test_a_product_of_channels_stays_for_the_softmax() -> None:
-    """A change of the order of axes is a stage too, and the phase saves time by the prices as they are."""
+    """A change of the order of axes is a stage too, and the phase saves time at the present prices."""
     program = compile_graph(planes(32, size=31), "fp16")
     assert {"Conv", "tx8be.channel_norm", "Softmax"} <= sliced_members(program)
 

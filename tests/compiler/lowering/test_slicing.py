@@ -16,7 +16,7 @@ from compiler.tools import run
 from compiler_harness import assert_right, draw, graph, ints, one, small_machine
 from tx8isa.numbers.formats import Format
 
-#: Size of an axis, and whether the left or the right operand has 1 instead.
+#: Size of an axis, and an operand that has 1 instead: the left one, the right one, or neither.
 AXES = st.tuples(st.integers(1, 6), st.booleans(), st.booleans())
 PAIR = st.tuples(st.integers(1, 3), st.integers(1, 3))
 

@@ -1,4 +1,4 @@
-"""Softmax of rows that stay rows in the scratchpad."""
+"""Softmax of rows that keep their order in the scratchpad."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_other_axes_still_go_by_lanes() -> None:
 
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 def test_other_axes_give_numbers_of_the_format(dtype: str) -> None:
-    """Also where the result is stored in FP32 at once."""
+    """The same holds if the result is stored in FP32 directly."""
     made = one("Softmax", [(3, 100, 64)], axis=1)
     found = execute(compiler.compile(made, dtype, 4), random_inputs(made, {}, 3))[0]["y"]
     short = np.float16 if dtype == "fp16" else ml_dtypes.bfloat16
@@ -55,7 +55,7 @@ def test_other_axes_give_numbers_of_the_format(dtype: str) -> None:
 
 
 def test_rows_far_from_zero() -> None:
-    """Only differences count, also where numbers have few bits left behind the point."""
+    """Only differences count, even if numbers have few bits after the point."""
     data = np.round(draw(6, 128) * 4) + np.array([[0], [1e3], [-1e5], [3e5], [-1e-3], [1e6]])
     assert_right(one("Softmax", [(6, 128)], axis=-1), "fp32", 2, inputs={"a": data.astype(np.float32)})
 
@@ -76,7 +76,7 @@ def test_masked_elements_and_masked_rows() -> None:
 @pytest.mark.parametrize("dtype", ["fp32", "tf32", "fp16", "bf16"])
 @pytest.mark.parametrize("shape", [(1, 1000), (1, 10), (3, 7), (2, 5, 130), (1, 4099)], ids=str)
 def test_a_few_rows_one_by_one(shape: tuple[int, ...], dtype: str) -> None:
-    """Odd lengths: nothing after a row is read, which --strict would report."""
+    """Odd lengths: nothing after a row is read; --strict would report it."""
     made = one("Softmax", [shape], axis=-1)
     program = assert_right(made, dtype, scale=3.0)
     loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)

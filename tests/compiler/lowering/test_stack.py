@@ -68,7 +68,7 @@ def apart() -> PatternTrie:
 def both(
     monkeypatch: pytest.MonkeyPatch, made: Graph, dtype: str, tiles: int, machine: Machine | None = None
 ) -> Program:
-    """The program with a stack, once its outputs have the same bits as those of its groups apart."""
+    """Return the program with a stack, after checking that its outputs have the bits of separate groups."""
     program = compile_graph(made, dtype, tiles, machine)
     with monkeypatch.context() as patch:
         patch.setattr("compiler.passes.compilation.load_patterns", lambda name: apart())
@@ -116,7 +116,7 @@ def test_other_formats_and_numbers_of_tiles(monkeypatch: pytest.MonkeyPatch, dty
 def test_blocks_of_rows_in_a_small_scratchpad(
     monkeypatch: pytest.MonkeyPatch, name: str, spm: int, rows: int
 ) -> None:
-    """Two tiles, whose shares of the rows are cut into blocks."""
+    """Two tiles, each of which divides its share of the rows into blocks."""
     program = both(monkeypatch, NETS[name](), "fp16", 2, small_machine(spm))
     assert program.report is not None
     cut = next(phase.cut for phase in program.report.phases if phase.tag == "stacked")
@@ -170,7 +170,7 @@ def test_right_where_lines_are_written_to_their_end() -> None:
 
 
 def touched(windows: Sequence[Geometry], begin: int, count: int) -> list[set[int]]:
-    """The rows of each image, the last first, that lie under the windows of a block of rows, one by one."""
+    """For each row of a block, the rows of each image under its window, the last image first."""
     rows, found = set(range(begin, begin + count)), []
     for window in reversed(windows):
         taps = {

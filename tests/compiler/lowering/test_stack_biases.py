@@ -49,7 +49,7 @@ def test_numbers_without_such_parts(number: float) -> None:
 
 
 def net(bias: float | None = None) -> Graph:
-    """Two convolutions of 72 and 40 channels; ``bias``: one of the first one's."""
+    """Two convolutions of 72 and 40 channels; ``bias`` is one bias of the first one."""
     made = Net(1, 24, 26, 25)
     made.node("Relu", [made.conv("x", "a", (72, 24, 3, 3), **PADDED)], "b")
     made.conv("b", "y", (40, 72, 3, 3), **PADDED)

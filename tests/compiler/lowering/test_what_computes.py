@@ -53,7 +53,7 @@ def mnemonics(items: list[Item]) -> Iterator[str]:
 
 
 def integer_graphs() -> Iterator[Graph]:
-    """Operators whose random calls have no integers, or only those that the core computes."""
+    """Operators whose random calls have no integers, or only integers that the core computes."""
     compared = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual")
     arithmetic = ("Add", "Sub", "Mul", "Div", "Max", "Min", "Mod")
     for op in (*arithmetic, *compared, "BitwiseAnd", "BitwiseOr", "BitwiseXor"):
@@ -79,7 +79,7 @@ def integer_graphs() -> Iterator[Graph]:
 
 
 def quantised_graphs() -> Iterator[Graph]:
-    """Products of bytes with known ones."""
+    """Products of bytes with known bytes."""
     ones = {"s": np.array(0.5, np.float32), "z": np.array(3, np.int8)}
     for op, shape, weights in (
         ("QLinearConv", (1, 8, 9, 9), (4, 8, 3, 3)),
@@ -157,7 +157,7 @@ def found_graphs() -> Iterator[Graph]:
 
 @pytest.fixture(scope="module")
 def seen() -> dict[str, list[Seen]]:
-    """By operator, the phases of random and of chosen calls; every operator in a phase of its own."""
+    """By operator, the phases of random and of chosen calls; every operator is a separate phase."""
     found: dict[str, list[Seen]] = defaultdict(list)
     make = codegen.generate
 

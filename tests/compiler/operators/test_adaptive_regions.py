@@ -32,7 +32,7 @@ AT_THE_EDGE = np.array(
 def call(
     image: tuple[int, ...], rois: Array | int, bins: tuple[int, int], mode: str, opset: int = 16, **attrs: Any
 ) -> OnnxCall:
-    """Regions that are given, or so many at random, many of them partly outside of the image."""
+    """The given regions, or this many random ones, many of them partly outside of the image."""
     if isinstance(rois, int):
         corner = RNG.uniform(-3, 1.2 * max(image[2:]), (rois, 2))
         rois = np.concatenate([corner, corner + RNG.uniform(-1, 1.5 * max(image[2:]), (rois, 2))], axis=1)
@@ -56,7 +56,8 @@ def test_random_regions(mode: str, opset: int, tmp_path: Path) -> None:
     "coordinates", ["output_half_pixel", pytest.param("half_pixel", marks=pytest.mark.long)]
 )
 def test_regions_at_the_edge(mode: str, coordinates: str, tmp_path: Path) -> None:
-    """Beyond the image, much larger, without extent, turned over; bins of a whole number of elements."""
+    """Regions outside of the image, much larger than it, without extent, and reversed; bins of a whole number
+    of elements."""
     bins = (7, 7) if mode == "avg" else (2, 1)
     made = call((1, 2, 8, 8), AT_THE_EDGE, bins, mode, coordinate_transformation_mode=coordinates)
     assert_close(made, tmp_path, 1e-6)

@@ -163,7 +163,7 @@ def test_divisions_are_those_of_theory(case: PartCase, expected: str) -> None:
 
 @pytest.mark.parametrize("op", DRAWN)
 def test_every_run_of_units_needs_what_the_division_says(op: str) -> None:
-    """The probes are some runs; here are all."""
+    """The probes are some runs, and these are all of them."""
     for seed in range(2):
         case, _ = drawn(op, seed)
         call = case.call()
@@ -203,7 +203,7 @@ def test_every_run_of_units_needs_what_the_division_says(op: str) -> None:
 def test_operands_follow_units_of_a_given_size(
     case: PartCase, axis: int, unit: int, expected: dict[int, Following | None]
 ) -> None:
-    """Heads of keys follow four heads of queries at a time; operands that do not follow are missing."""
+    """Heads of keys correspond to four heads of queries; operands that are not divided are missing."""
     found = followings(case.record, case.call(), axis, unit)
     assert {at: way for at, way in found.items() if case.call().has(at)} == expected
 

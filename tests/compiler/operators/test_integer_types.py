@@ -20,7 +20,7 @@ RNG = np.random.default_rng(16)
 
 
 def drawn(dtype: Any, *shape: int) -> Array:
-    """Any numbers of a type, its limits among them."""
+    """Any numbers of a type, including its limits."""
     limits = np.iinfo(dtype)
     found = RNG.integers(limits.min, limits.max + 1, shape).astype(dtype)
     found.reshape(-1)[:2] = limits.min, limits.max
@@ -141,7 +141,7 @@ def test_sums_of_unsigned_numbers_wrap() -> None:
     ],
 )
 def test_quantised(dtype: Any, shape: tuple[int, ...], scale: Any, axis: int, attrs: dict[str, Any]) -> None:
-    """Halves go to the even integer, and numbers out of range to the nearest limit."""
+    """Halves are rounded to the even integer, and numbers out of range to the nearest limit."""
     x = (RNG.standard_normal(shape) * 3).astype(np.float32)
     x.reshape(-1)[:4] = 1e9, -1e9, 2.5 * 2.0**-12, -1.5 * 2.0**-12
     scales = np.array(scale, np.float32)

@@ -1,4 +1,4 @@
-"""The onnx package's own tests: compiled, run on the emulated chip, compared with what they expect."""
+"""The onnx package's own tests: compiled, run on the emulated chip, compared with their expected values."""
 
 from __future__ import annotations
 

@@ -80,7 +80,8 @@ def of_onnxruntime() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", MICROSOFT)
 def test_record_agrees_with_the_definition_of_onnxruntime(name: str) -> None:
-    """Of an attribute without a default the description has one; QLinearConcat has its triples in a row."""
+    """For an attribute without a default the description gives one; QLinearConcat has its triples in a
+    row."""
     schema, record = of_onnxruntime()[name.rpartition(".")[2]], OPERATORS[name]
     ours = [(item.name, item.optional, item.variadic) for item in record.inputs]
     kinds = [(item.name, str(item.option).rpartition(".")[2]) for item in schema.inputs]

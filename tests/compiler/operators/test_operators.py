@@ -21,8 +21,8 @@ Draw = Callable[[st.SearchStrategy[Any]], Any]
 def check(case: Case, tolerance: float = 1e-5, *, evaluator: bool = True, inferred: bool = True) -> None:
     """Shape and dtype as ONNX infers them, values as onnxruntime and ONNX's own evaluator compute them.
 
-    Shapes are always compared with onnxruntime's too. A test switches an oracle off only where that one is at
-    odds with the specification, and says why.
+    Shapes are always compared with onnxruntime's too. A test switches an oracle off only if the oracle
+    contradicts the specification, and gives the reason.
     """
     graph, model = case.graph(), case.model()
     output = graph.outputs[0]
@@ -99,7 +99,7 @@ def test_pool(op: str, data: st.DataObject) -> None:
         attrs["count_include_pad"] = data.draw(st.integers(0, 1))
     # onnxruntime computes a negative padding for SAME when the stride skips elements, and then refuses it.
     assume("auto_pad" not in attrs or all(k >= s for k, s in zip(kernel, attrs["strides"], strict=True)))
-    # It also bounds the padding by the kernel without its dilation.
+    # It also limits the padding by the kernel without its dilation.
     assume(all(pad < k for pad, k in zip(attrs.get("pads", ()), kernel * 2, strict=False)))
     x = normal(data.draw, (*data.draw(sizes(2, 1, 2)), *image))
     case = Case(op, {"x": x}, {**attrs, "kernel_shape": kernel}, opset=19)
@@ -204,7 +204,7 @@ def test_slice(data: st.DataObject) -> None:
     vectors = [[data.draw(st.sampled_from([*range(-7, 8), end])) for end in far] for _ in range(2)]
     names = ("starts", "ends", "axes", "steps")
     operands = {name: np.array(v, np.int64) for name, v in zip(names, [*vectors, axes, steps], strict=True)}
-    # The evaluator slices as Python does, which takes nothing where ONNX clamps a start below zero to zero.
+    # The evaluator slices like Python, which takes nothing where ONNX clamps a start below zero to zero.
     check(Case("Slice", {"x": normal(data.draw, shape), **operands}), evaluator=False)
 
 

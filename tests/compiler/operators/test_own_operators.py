@@ -1,4 +1,4 @@
-"""A custom operator is handled by its record, like any other: in bytes, on chips, in verdicts."""
+"""A custom operator is treated by its record, like any other: in bytes, on chips, in verdicts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def up_to_six(call: Call, x: Any) -> tuple[Any, ...]:
 
 
 def quantised() -> Graph:
-    """A convolution of bytes, the own operator, and bytes again; 0.05 times 117 + 3 is 6."""
+    """A convolution of bytes, the custom operator, and bytes again; 0.05 times 117 + 3 is 6."""
     known = {
         "s": np.float32(0.02),
         "z": np.int8(3),
@@ -143,7 +143,7 @@ def cube(build: Builder, call: Call) -> tuple[str, ...]:
 def test_own_elements_between_two_products_need_one_sum(
     written_out: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By default an own composite is written out; also as it is it computes each element by itself."""
+    """By default a custom composite is written out; otherwise it also computes element by element."""
     monkeypatch.delitem(OPERATORS, OWN, raising=False)
     composite(
         name=OWN,

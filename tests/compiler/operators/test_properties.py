@@ -116,7 +116,7 @@ def test_what_reshapes_leaves_elements_in_their_order(op: str) -> None:
 
 
 def part_of(shape: Shape, needed: Sequence[Box | None]) -> Sequence[Box] | None:
-    """The halves of an operand that halves of a result need, or all of it for both; None if neither."""
+    """The parts of an operand that halves of a result need, or None for both if they need all of it."""
     whole = Box.whole(shape)
     if needed[0] == needed[1]:
         return whole, whole

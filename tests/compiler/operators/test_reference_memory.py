@@ -39,4 +39,4 @@ def test_an_expansion_holds_what_its_record_says(op: str) -> None:
     results = sum(tensor.size for tensor in record.infer(call))
     largest = max(results, *(array.size for array in arrays))
     assert peak <= 8 * (record.scratch(call).held + results + largest) + 16384
-    assert record.scratch(call).held <= 8 * (largest + results)  # nothing is kept that no node reads any more
+    assert record.scratch(call).held <= 8 * (largest + results)  # no array is kept after its last node

@@ -59,7 +59,7 @@ def exact(x: Array, scale: Fraction, count: int) -> Array:
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 @pytest.mark.parametrize("compute", ["fp32", "fp16", "bf16"])
 def test_weights_that_are_rounded(dtype: str, compute: str, tmp_path: Path) -> None:
-    """Integers stay where weights of fifths and thirds add up to them."""
+    """Integers are kept where weights of fifths and thirds add up to them."""
     x = some(dtype, 2, 3, 7)
     x[0] = x[0, :, :1]
     for scale, count in ((Fraction(5, 3), 11), (Fraction(7, 5), 9)):

@@ -128,7 +128,7 @@ def _expected(case: Case) -> Array:
 
 
 def differences(name: str, seed: int, dtype: str, special: str, tiles: int) -> list[str]:
-    """Elements that are finite where they should not be, or the other way around."""
+    """Return the elements that are wrongly finite, or wrongly not."""
     case = _poisoned(name, seed, dtype, special)
     if case is None:
         return []
@@ -151,7 +151,7 @@ def test_a_special_number_stays_where_it_belongs(name: str) -> None:
 
 
 def _samples(op: str, image: Array) -> Case:
-    """A sample inside of an image and one outside, where its value is 0."""
+    """One sample inside of an image and one outside, where the value is 0."""
     if op == "GridSample":
         grid = np.array([[[[0.0, 0.0], [3.0, -3.0]]]], np.float32)
         return Case(op, {"x": image, "grid": grid}, {"padding_mode": "zeros"}, 22, ["x", "grid"])

@@ -36,7 +36,8 @@ def joined(axis: int) -> Graph:
 def test_only_a_join_that_moves_something_counts(
     monkeypatch: pytest.MonkeyPatch, axis: int, alone: bool
 ) -> None:
-    """Rows are computed one after another in the result; columns are copied by a phase with a border."""
+    """Rows are computed one after another in the result; columns are copied by another phase, with a
+    border."""
     seen: set[bool] = set()
     price = Borders.gain
 
@@ -50,7 +51,7 @@ def test_only_a_join_that_moves_something_counts(
 
 
 def test_both_ends_decide_where_a_sequence_just_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The sequence is made cheaper at the end where everything is slow, and nowhere else."""
+    """The sequence becomes cheaper at the end where everything is slow, and nowhere else."""
 
     def cheaper(self: Borders, groups: list[GroupOp], trial: Trial) -> int:
         assert trial.cycles and trial.ends

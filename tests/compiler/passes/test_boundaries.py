@@ -1,4 +1,4 @@
-"""The stacks that are tried out of very many; they suffice where blocks are equal."""
+"""The stacks that are tried of very many; they suffice if blocks are equal."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_what_is_near_the_best_has_both_boundaries_near_theirs() -> None:
 
 @dataclass(frozen=True, eq=False)
 class PricedGroup:
-    """A group that takes so many cycles alone, and loads the constants of ``operands``."""
+    """A group with these cycles when alone, which loads the constants of ``operands``."""
 
     cycles: int
     operands: tuple[SSAValue, ...] = ()

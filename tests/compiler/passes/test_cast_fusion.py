@@ -1,4 +1,4 @@
-"""Products and rows that read and store FP32 themselves, in whatever format they compute."""
+"""Products and rows that read and store FP32 themselves, whatever their format of computation."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ ROWS: dict[str, tuple[NodeSpec, dict[str, Array]]] = {
 @pytest.mark.parametrize("rows", [1, 21, 300])
 @pytest.mark.parametrize("name", ROWS)
 def test_rows_are_stored_in_fp32(name: str, rows: int, dtype: str) -> None:
-    """A normalization reads them in FP32 too; for others the operand is rounded by a cast."""
+    """A normalization reads them in FP32 too; for other operators a cast rounds the operand."""
     node, constants = ROWS[name]
     made = graph([node], {"a": (rows, 72)}, constants)
     assert casts(made, dtype) == ([] if name == "LayerNormalization" else ["a"])
@@ -152,7 +152,7 @@ def test_what_has_another_user_in_another_shape_is_rounded() -> None:
 
 
 def test_a_precise_product_is_computed_in_parts() -> None:
-    """Its operands and its result are FP32 in DDR as well, but nothing is rounded."""
+    """Its operands and its result are also FP32 in DDR, but nothing is rounded."""
     made = replace(graph([MATMUL], SHAPES), precise=frozenset({"n0"}))
     program = assert_right(made, "bf16")
     assert "ne.gemm.tf32" in program.text

@@ -1,4 +1,4 @@
-"""Equal operations are merged, and nothing else is."""
+"""Equal operations are merged, and no others."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_order_of_operands_counts() -> None:
 
 
 def scaled(values: dict[str, Array]) -> list[str]:
-    """x times a constant of each name; the operations that are left."""
+    """x times a constant of each name; returns the remaining operations."""
     body = [source("x", "x", S)]
     for name in values:
         body += [constant(name, name, S), node("mul", f"m{name}", f"m{name}", {"x": S, name: S}, S)]
@@ -127,7 +127,7 @@ def test_two_outputs_may_be_the_same_value(tiles: int, dtype: str) -> None:
 
 
 def test_results_that_are_not_wanted_count() -> None:
-    """Of one TopK the values are wanted, of the other the indices, which happen to have the same type."""
+    """One TopK's values are used, and the other one's indices, which happen to have the same type."""
     body = [source("x", "x", S)]
     for name, wanted in (("a", '"a", ""'), ("b", '"", "b"'), ("c", '"c", ""')):
         attributes = f'node = "{name}", values = [{wanted}], onnx = {{}}, operands_at = array<i64: 0>'

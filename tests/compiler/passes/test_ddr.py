@@ -162,7 +162,7 @@ def test_pieces_that_are_no_range_are_copied_by_the_join() -> None:
 
 
 def test_pieces_with_another_place_are_copied_there() -> None:
-    """A graph input and a value that is used twice get copies, the others none."""
+    """A graph input and a value that is used twice get copies, other values do not."""
     body = "\n".join(
         [
             source("x", "x", "2x4"),

@@ -142,7 +142,7 @@ def wrong(program: Program) -> int:
 
 @dataclass(frozen=True)
 class Effect:
-    """A graph of whose program a pass makes something less."""
+    """A graph whose program shrinks because of a pass."""
 
     graph: Callable[[], Graph]
     less: Callable[[Program], float]

@@ -71,7 +71,7 @@ def test_phases_that_cannot_begin_with_more() -> None:
 
 @pytest.mark.parametrize(("n", "came"), [(16384, 70000), (8192, 32768)])
 def test_what_the_head_does_not_bring_is_not_early(n: int, came: int) -> None:
-    """A head with all that the phase begins with, and one with half of it."""
+    """A head with all data with which the phase begins, and one with half of it."""
     phases = schedule([("one", host(2, 0)), ("two", guest(n, 65536))], {"table"})
     assert came_early(phases, {1: 70000}) == {1: came}
 

@@ -1,4 +1,4 @@
-"""The exchanges in the module are those of the program: moved, left out, or missing."""
+"""The exchanges in the module are those of the program: moved, omitted, or missing."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def is_of_weights(exchange: ExchangeOperation) -> bool:
 
 
 def leave_out(exchange: ExchangeOperation) -> None:
-    """Let its users have the operand; a constant is loaded as the exchange would leave it."""
+    """Let its users have the operand; a constant is loaded in the form that the exchange would give it."""
     source = exchange.operands[0].owner
     if isinstance(source, LoadConstOp) and exchange.home is not None:
         source.attributes["home"] = HomeAttr(exchange.home.data)
@@ -85,7 +85,7 @@ def leave_out(exchange: ExchangeOperation) -> None:
 
 
 def move_up(exchange: ExchangeOperation) -> None:
-    """Exchange a value as soon as it is made."""
+    """Move the exchange of a value directly after the value."""
     block, maker = exchange.parent_block(), exchange.operands[0].owner
     assert block is not None and isinstance(maker, TensorOperation)
     block.detach_op(exchange)
@@ -103,7 +103,7 @@ def copies(program: Program) -> int:
 
 
 def test_weights_that_every_tile_loads_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program has no copies of weights then, and gives the same bits."""
+    """The program then has no copies of weights, and gives equal bits."""
     made = normalized_first()
 
     def edit(found: list[ExchangeOperation]) -> None:

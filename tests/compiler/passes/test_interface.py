@@ -78,7 +78,7 @@ def test_outputs_have_the_order_of_the_model(names: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("names", [*permutations(["x", "/u", "z"])], ids=",".join)
 def test_inputs_have_the_order_of_the_model(names: tuple[str, ...]) -> None:
-    """Also one that nothing reads, and one whose name assembly cannot spell."""
+    """So does an input that nothing reads, and one whose name assembly cannot spell."""
     program = compiled(["b"], names)
     assert lines_of(program.text, "input") == [*names]
     assert_in_order(program, ["b"])

@@ -103,7 +103,8 @@ def test_no_order_goes_backwards_where_another_user_wants_the_plain_one() -> Non
 
 
 def test_an_operation_takes_the_order_with_the_fewest_changes() -> None:
-    """One operand is in planes, two operands and all users are plain: planes would need three changes."""
+    """One operand is in planes, while two operands and all users are plain, so planes would need three
+    changes."""
     both = {"a": S, "u": S, "v": S}
     body = "\n".join(
         [
@@ -238,7 +239,7 @@ def test_a_change_that_others_need_stays() -> None:
 
 
 def test_constants_are_merged_and_large_ones_come_first() -> None:
-    """With four tiles, constants of 16 KiB and more come first. The two equal ones become one."""
+    """With four tiles, constants of 16 KiB and more come first. The two equal ones become one operation."""
     shapes = {"a": "64x8", "b": "64x200", "c": "64x8", "d": "64x300"}
     lines = [source("x", "x", "8x64")] + [constant(name, name, shape) for name, shape in shapes.items()]
     for name, shape in shapes.items():

@@ -1,4 +1,4 @@
-"""The passes: the module after each of them, and graphs that are refused before any code is made."""
+"""The passes: the module after each of them, and graphs that are refused before code is made."""
 
 from __future__ import annotations
 

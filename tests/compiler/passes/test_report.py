@@ -17,7 +17,7 @@ DDR = load_machine(None).windows.ddr_engine
 
 @pytest.mark.parametrize("name", ["mlp/mlp", "attention/attention"])
 def test_addresses_are_those_of_the_image(name: str, tmp_path: Path) -> None:
-    """None for a constant that lies nowhere as it is, and never 0, which is not an address of DDR."""
+    """None for a constant that DDR does not have unchanged, but never 0, which is not an address of DDR."""
     report = tmp_path / "r.json"
     graph = ROOT / "examples" / f"{name}.json"
     options = ["-q", "-o", str(tmp_path / "out"), "--no-cache", "--search", "off", "--report", str(report)]

@@ -80,7 +80,7 @@ def test_the_bytes_of_separate_phases(name: str, tiles: int) -> None:
 @pytest.mark.parametrize(("tiles", "rows", "terms"), [(16, 48, 96), (14, 50, 97), (9, 50, 97), (6, 48, 5)])
 @pytest.mark.usefixtures("always")
 def test_a_result_that_all_tiles_need(whole: str, tiles: int, rows: int, terms: int, tmp_path: Path) -> None:
-    """They exchange it and store it; of five rows, which six tiles cannot share, one tile stores all."""
+    """They exchange it and store it; one tile stores all of five rows, which six tiles cannot share."""
     made = stored_and_needed_whole(rows, terms)
     cut = {"tiles": {"slices": tiles}, "sizes": {"part": 1}, "choices": {"axis": "0", "whole": whole}}
     plan = plan_with_cut(made, "fp16", 16, "sliced", cut, tmp_path)
@@ -101,7 +101,8 @@ def test_random_networks(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("always")
 def test_mean_and_deviation_of_a_layer_normalization() -> None:
-    """They are computed beside the normalization; the expansion normalizes too, which nothing needs."""
+    """They are computed in addition to the normalization; the expansion normalizes too, which nothing
+    needs."""
     node: NodeSpec = ("LayerNormalization", ["x", "w"], ["y", "m", "d"], {})
     made = graph([node], {"x": (3, 4)}, {"w": draw(4)}, ("y", "m", "d"))
     grown, separate = (compile_graph(made, "fp32", 4, residency=way) for way in ("on", "off"))
@@ -111,7 +112,7 @@ def test_mean_and_deviation_of_a_layer_normalization() -> None:
 
 @pytest.mark.usefixtures("always")
 def test_known_integers_are_not_shared() -> None:
-    """A tile's share of them is not known when compiling, so the kernel core would compare them."""
+    """A tile's share of them is unknown when compiling, so the kernel core would have to compare them."""
     made = graph(
         [("Less", ["at", "most"], ["u"], {}), ("LessOrEqual", ["rows", "at"], ["y"], {})],
         {"at": ()},
@@ -149,7 +150,7 @@ def test_a_value_that_is_used_twice_is_computed_and_used_in_one_phase(
 
 
 def test_phases_that_only_overlap_stay_apart() -> None:
-    """Without a barrier between them they take no less time as one."""
+    """Without a barrier between them, joining them saves no time."""
     nodes: list[NodeSpec] = [("Exp", ["x"], ["y"], {}), ("Tanh", ["x"], ["z"], {})]
     made = graph(nodes, {"x": (256, 512)}, {}, ("y", "z"), "float16")
     assert [results for _, results in phases(compile_graph(made, "fp16"))] == [1, 1]
@@ -199,7 +200,7 @@ def test_operations_between() -> None:
 
 
 def grown_module(last: str) -> list[TensorOperation]:
-    """The operations of a module whose only group has three results, after the passes until one."""
+    """The operations of a module whose only group has three results, after all passes up to one."""
     names = [step.name for step in PIPELINE]
     shape, given = "96x64", context(search="fast")
     lines = [

@@ -49,7 +49,7 @@ def conv(name: str, value: str, operand: str) -> str:
 
 
 def convolutions(count: int, *more: str) -> ModuleOp:
-    """Convolutions c1, c2 ..., each on the result of the one before."""
+    """Convolutions c1, c2 ..., each reading the result of the previous one."""
     lines = [conv(f"c{i}", f"v{i}", f"v{i - 1}") for i in range(1, count + 1)]
     head = (source("x", "v0", S), constant("w", "w", W))
     return parsed("\n".join([*head, *lines, *more, output("y", f"v{count}", S)]))
@@ -61,7 +61,7 @@ def compilation(patterns: str = "default", search: str = "fast") -> Context:
 
 @pytest.fixture
 def stacks_only(tmp_path: Path) -> str:
-    """A set of patterns without sliced sequences, which take less than some of the small stacks here."""
+    """A set of patterns without sliced sequences, which take less time than some of the small stacks here."""
     path = tmp_path / "stacks.toml"
     default = (Path(patterns.__file__).parent / "default.toml").read_text(encoding="utf-8")
     path.write_text(default.partition("[sliced]")[0], encoding="utf-8")
@@ -182,7 +182,7 @@ def test_stacks_and_sliced_sequences_save_most_together(
 
 
 def test_a_sliced_sequence_takes_the_place_of_a_stack(stacks_only: str) -> None:
-    """It has the changes of layout too, so that there are fewer barriers, where these are dear."""
+    """It includes the changes of layout, so that there are fewer barriers, which are expensive here."""
     machine = changed(warm(load_machine(None)), "barrier", "fixed", 5000.0)
     either, stack = (
         compile_graph(PAIR, "fp16", 4, patterns=each, machine=machine) for each in ("default", stacks_only)
@@ -289,7 +289,7 @@ def test_what_cannot_be_a_stage_stays_apart(monkeypatch: pytest.MonkeyPatch, las
 
 
 def test_a_piece_that_is_not_computed_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A join with a tensor from outside cannot end a stack; the results are right nevertheless."""
+    """A join with a tensor from outside cannot end a stack; the results are still right."""
     monkeypatch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
     made = pair(("Concat", ["a", "x"], ["y"], {"axis": 1}))
     program = assert_right(made, "fp16", 4)

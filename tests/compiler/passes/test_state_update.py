@@ -1,4 +1,4 @@
-"""States: the operators that write the new value of an input that is also an output, and refusals."""
+"""States: operators that write the new value of an input that is also an output, and what is refused."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_one_value_may_be_two_states() -> None:
 
 
 def test_a_state_is_stored_as_it_is_computed() -> None:
-    """So that no byte of it is cast; the arrays of the host keep their type."""
+    """No byte of it is cast; the arrays of the host keep their type."""
     made = CASES["rows"][0]
     program = tx8.compile(made, dtype="fp16", state={"past": "present"})
     assert [(b.format, b.dtype) for b in program.image.buffers if b.name in ("past", "present")] == [
@@ -174,7 +174,7 @@ def test_a_state_is_stored_as_it_is_computed() -> None:
 
 
 def test_only_new_rows_are_written() -> None:
-    """Two rows of 32 numbers of four bytes; without the state the other 4 x 32 as well."""
+    """Two rows of 32 numbers of four bytes; without the state all 4 x 32 numbers."""
     made = CASES["rows"][0]
     programs = tx8.compile(made, state={"past": "present"}), tx8.compile(made)
     stats = [program.run(numbers(made)).stats.to_dict() for program in programs]

@@ -125,7 +125,7 @@ def test_two_bytes_are_enough_for_an_ordinary_network() -> None:
 
 
 def test_what_two_bytes_cannot_hold_is_compared_with_other_formats() -> None:
-    """FP16 with FP32 around the fourth powers, or a format that has them all: the fastest one is taken."""
+    """FP16 with FP32 around the fourth powers, or a format that holds them: the fastest one is chosen."""
     graph, given = powers(), draws(8.0)
     made = chosen(graph, given)
     assert made.table.loss is not None and made.table.loss < 0.001
@@ -194,7 +194,7 @@ def test_a_quantised_network_gets_a_format_for_its_floats() -> None:
 
 
 def test_the_metric_of_the_user_decides() -> None:
-    """A metric that only sees the sign accepts results that the cosine would not."""
+    """A metric that only considers the sign accepts results that the cosine would not."""
     graph = cancelling()
 
     def signs(outputs: dict[str, Array]) -> float:

@@ -1,4 +1,4 @@
-"""Formats chosen by a search, written to a file, edited and read; metrics of the user's."""
+"""Formats chosen by a search, written to a file, edited and read; metrics defined by the user."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def test_sensitivities_are_those_of_nodes_alone(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_cycles_won_are_those_of_the_compiler() -> None:
-    """Together they are what products, with what is added to them, take in one program less what they take
-    in the other."""
+    """Together they are the time of products, with their added operators, in one program minus the time in
+    the other."""
     graph = fragile()
     made = chosen(graph, Goal(0.5), cycles=compiled_cycles(dtype="fp16", search="off"))
     assert all(
@@ -205,7 +205,7 @@ def test_a_file_that_loses_too_much_is_refused(tmp_path: Path) -> None:
 
 
 def agreement(graph: Graph) -> Callable[[dict[str, Array]], float]:
-    """The share of the rows whose largest element is where onnxruntime has it for floats."""
+    """The share of the rows whose largest element is at the same place as onnxruntime's for floats."""
     want = np.array([by_onnxruntime(graph, {"x": x})["y"].argmax(axis=-1) for x in samples(graph)["x"]])
     return lambda outputs: float(np.mean(outputs["y"].argmax(axis=-1) == want))
 

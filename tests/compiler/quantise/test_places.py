@@ -37,7 +37,8 @@ def averaged(reader: str) -> Graph:
 
 @pytest.mark.parametrize("reader", ["GlobalAveragePool", "AveragePool"])
 def test_a_sum_whose_mean_is_taken_is_one_of_bytes(reader: str) -> None:
-    """So it can be a stage of the stack of its operands; the pool reads what the bytes stand for."""
+    """So it can be a stage of the stack of its operands; the pool reads the numbers that the bytes
+    represent."""
     places = Places(averaged(reader))
     chosen = list(places.candidates)
     assert chosen == ["c0", "c1", "sum"]

@@ -40,7 +40,7 @@ def test_onnxruntime_gives_nearly_what_floats_give(net: str, method: str) -> Non
 
 @pytest.mark.parametrize("net", NETS)
 def test_the_host_computes_a_quantised_graph_as_onnxruntime(net: str) -> None:
-    """Sums in another order may round to the byte beside."""
+    """Sums in another order may be rounded to the next byte."""
     made = quantised(NETS[net]()).graph
     inputs = inputs_of(made)
     np.testing.assert_allclose(HostRun(made).run(inputs)["y"], by_onnxruntime(made, inputs)["y"], atol=0.02)
@@ -75,11 +75,11 @@ def test_a_vector_behind_a_product_of_bytes_is_its_bias() -> None:
     members = [[member.operator for member in phase.members] for phase in program.report.phases]
     assert ["Int8MatMul"] in members
     added = sum(operators.count("Add") for operators in members)
-    assert added == 2  # the residual, and what is behind the product whose result stays a float: exactly that
+    assert added == 2  # the residual, and the operators after the product that stays a float
 
 
 def test_correcting_biases_takes_the_mean_error_away() -> None:
-    """Of a product of constant inputs nothing else is wrong."""
+    """A product of constant inputs has no other error."""
     rng = np.random.default_rng(8)
     w, b = rng.standard_normal((64, 16)).astype(np.float32), rng.standard_normal(16).astype(np.float32)
     graph = float_graph([("Gemm", "n", ["x", "w", "b"], "y", {})], {"x": (4, 64)}, {"w": w, "b": b})
@@ -105,7 +105,8 @@ def test_scaled_channels_stay_near(net: str, settings: Settings) -> None:
 
 
 def spread(seed: int = 3) -> Graph:
-    """A normalization whose channels differ by a factor of a thousand, and a product that evens them out."""
+    """A normalization whose channels differ by a factor of a thousand, and a product that compensates for
+    it."""
     rng = np.random.default_rng(seed)
     scale = np.geomspace(0.02, 20, 64).astype(np.float32)
     w = (rng.standard_normal((64, 32)) / scale[:, None]).astype(np.float32)
@@ -147,7 +148,7 @@ def test_the_order_of_samples_does_not_matter() -> None:
 
 
 def test_outputs_of_the_graph_stay_floats() -> None:
-    """A value that is an output too is given as it is, and bytes of it are read."""
+    """A value that is also an output is given unchanged, and its bytes are read."""
     rng = np.random.default_rng(1)
     constants = {name: rng.standard_normal((4, 4, 1, 1)).astype(np.float32) for name in ("v", "w")}
     nodes = [("Conv", "first", ["x", "v"], "y", {}), ("Conv", "second", ["y", "w"], "z", {})]

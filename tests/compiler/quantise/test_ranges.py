@@ -71,7 +71,7 @@ def test_zeros_of_a_relu_are_zero() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_scales_are_those_of_onnxruntime(seed: int) -> None:
-    """They are computed in exact arithmetic up to one rounding."""
+    """They are computed in exact arithmetic except for one rounding."""
     quant_utils: Any = pytest.importorskip("onnxruntime.quantization.quant_utils")
     rng = np.random.default_rng(seed)
     low, high = (
@@ -134,7 +134,7 @@ def test_min_max_and_all_percent_are_the_ends() -> None:
 
 
 def test_entropy_leaves_out_what_onnxruntime_leaves_out() -> None:
-    """A few values far out are not worth the steps that all others would lose."""
+    """A few values far out do not justify the precision that all others would lose."""
     values = np.r_[normal(100000), [60.0, -60.0]].astype(np.float32)
     low, high = range_chooser("entropy")(histogram(values))
     assert high == -low
@@ -145,7 +145,7 @@ def test_entropy_leaves_out_what_onnxruntime_leaves_out() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_least_squares_is_no_worse_than_any_cut(seed: int) -> None:
-    """The error is computed from the values themselves; bins cost a little."""
+    """The error is computed from the values themselves; the bins change it only a little."""
     values = np.random.default_rng(seed).standard_t(3, 20000).astype(np.float32)
 
     def error(bounds: tuple[float, float]) -> float:

@@ -120,5 +120,5 @@ def test_smoothing_moves_the_spread_of_a_normalization_into_weights() -> None:
 
 
 def test_values_that_others_read_are_left_alone() -> None:
-    """A sum and a joined value want their channels as they are, a reshape could move them."""
+    """A sum and a joined value need their channels unchanged; a reshape could move them."""
     assert [site.value for site in Scaling(small_cnn()).sites] == []

@@ -33,7 +33,7 @@ def attention(queries: Any, keys: Any, **attributes: Any) -> ModelProto:
 
 @cache
 def texts(width: int, heads: int, dtype: str = "fp16", tiles: int = 16) -> tuple[ModelProto, tx8.Program]:
-    """Causal where heads share keys."""
+    """The mask is causal, and heads share keys."""
     model = attention((heads, "seq", width), (2, "seq", width), is_causal=int(heads > 2))
     return model, tx8.compile(model, dtype=dtype, tiles=tiles, dims=TEXTS)
 

@@ -109,7 +109,8 @@ def assert_phases_load(sizes: Sequence[Any], times: int, points: Iterable[int]) 
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("make", [formulas, lambda n, b: list(reversed(formulas(n, b)))])
 def test_phases_load_what_the_sizes_are(make: Callable[[Any, Any], list[Any]], times: int) -> None:
-    """More sizes than registers, most of them made of others; some are computed where they are needed."""
+    """More sizes than registers, most of them computed from others; some are computed where they are
+    needed."""
     domain = domain_of_ranges()
     sizes = [each for each in make(dimension(domain, "width"), dimension(domain, "batch")) if each]
     assert len(assert_phases_load(sizes, times, range(0, RANGES.count, 7)).sizes) > 26
@@ -160,7 +161,7 @@ def made(formula: Any, n: Any, b: Any) -> Any:
 
 @given(st.lists(FORMULAS, min_size=1, max_size=12), st.integers(1, 2))
 def test_any_sizes_are_what_they_should_be(formulas: list[Any], times: int) -> None:
-    """Of several domains, so that equal ones may have been computed in different ways."""
+    """The sizes come from several domains, so equal ones may have been computed differently."""
     sizes = []
     for formula in formulas:
         domain = domain_of_ranges()

@@ -1,4 +1,4 @@
-"""An image for a range of sizes has at most half as much code again as one of the usual sizes."""
+"""The code of an image for a range of sizes is at most half as large again as that of one size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The final code of versions: its points and its copies of buffers, with made-up code."""
+"""The final code of versions: its points and its copies of buffers, with invented code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EVERY, LARGE, SMALL = np.ones(10, bool), POINTS["n"] > 3, POINTS["n"] <= 3
 
 
 class Code:
-    """Code that is made up: ``rule`` gets its domain and copies, and may refuse or take points away."""
+    """Invented code: ``rule`` receives its domain and copies, and may refuse or remove points."""
 
     def __init__(
         self, rule: Callable[[Domain, Copies | None], None], doubled: tuple[str, ...] = ("p2.x",)
@@ -74,7 +74,7 @@ def test_without_copies_there_is_no_distance() -> None:
 
 
 def test_it_is_for_all_points_for_which_it_was_made_where_its_own_do_not_do() -> None:
-    """Also when it is generated once more, because decisions for all points have to be made again."""
+    """The same holds when it is generated once more because decisions for all points change."""
 
     def rule(domain: Domain, copies: Copies | None) -> None:
         if not domain.alive[0]:

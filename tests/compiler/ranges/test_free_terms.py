@@ -26,7 +26,7 @@ def product(left: Sequence[Any], right: Sequence[Any], op: str = "MatMul", **giv
 def compare(
     made: ModelProto, terms: tuple[int, int, int] = TERMS, numbers: Sequence[int] = NUMBERS, **options: Any
 ) -> None:
-    """Run every number of terms, each after one of not-a-number with the most terms."""
+    """Run every number of terms, each after a run with the most terms, all not-a-number."""
     program = tx8.compile(made, dims={"k": terms}, **{"dtype": "fp16", **options})
     oracle, rng = onnxruntime.InferenceSession(made.SerializeToString()), np.random.default_rng(4)
     shapes = {each.name: each.shape for each in oracle.get_inputs()}
@@ -99,5 +99,5 @@ def test_products_in_other_formats(options: dict[str, Any]) -> None:
 
 
 def test_many_terms() -> None:
-    """More than fit beside each other, in blocks whose last one is shorter."""
+    """More than fit next to each other, in blocks whose last one is shorter."""
     compare(product([64, "k"], ["k", 128]), (1, 3000, 5000), (5000, 3000, 2999, 3001, 1))

@@ -46,7 +46,7 @@ def test_decoders(rotary: bool, dtype: str) -> None:
 
 @pytest.mark.long
 def test_a_mask_that_hides_words_stops_the_program() -> None:
-    """Then seqlens_k is less than all rows, and the cache of onnxruntime would have no place for some."""
+    """Otherwise seqlens_k is less than the number of all rows, and onnxruntime's cache would lack some."""
     made = tx8.compile(group_query_decoder(), dtype="fp16", dims=DIMS, state=states())
     given = step_inputs(np.arange(4), 0)
     given["attention_mask"][0, :2] = 0
@@ -136,7 +136,7 @@ def inputs_of(session: Any, new: int, past: int, rng: Any) -> dict[str, Any]:
 
 
 def check_variant(made: tx8.Program, name: str, tolerance: float) -> None:
-    """Steps from an empty cache, of one row where there are several sequences, as onnxruntime wants it."""
+    """Steps from an empty cache, of one row for several sequences, as onnxruntime requires."""
     import onnxruntime
 
     assert all("writes what is new" in line for line in made.compiled.states)
@@ -209,7 +209,7 @@ def test_the_total_length_must_be_that_of_the_cache() -> None:
 
 
 def test_integers_are_summed_along_what_grows() -> None:
-    """A mask of any numbers; ReduceSum by halves would be other nodes for each length."""
+    """A mask of any numbers; ReduceSum by halves would have different nodes for each length."""
     w = ModelWriter(4)
     w.nodes.append(helper.make_node("Concat", ["past", "x"], ["present"], "join", axis=1))
     both = w.add("ReduceSum", "mask", keepdims=0)

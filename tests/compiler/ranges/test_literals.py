@@ -1,4 +1,4 @@
-"""The table of literals: programs leave the same values with it, and it is used where that is shorter."""
+"""The table of literals: programs compute equal values with it, and it is used where that is shorter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ START = ["        .output y, int32, 16x64", "        .section .ddr.bss", "table:
 
 
 def loads(texts: Sequence[object], times: int = 1) -> list[str]:
-    """Lines that make each value as often, and store it in the result."""
+    """Lines that make each value equally often, and store it in the result."""
     lines = []
     for number, text in enumerate(texts):
         mnemonic = "li" if str(text).lstrip("-").isdigit() or str(text).startswith("p0.") else "la"

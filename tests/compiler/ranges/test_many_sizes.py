@@ -92,7 +92,7 @@ CASES = {
 
 
 def sizes_of(case: Case, rng: np.random.Generator) -> list[Sizes]:
-    """Both ends, then random sizes."""
+    """Both ends, followed by random sizes."""
     ends = [{name: sizes[end] for name, sizes in case.dims.items()} for end in (0, 2)]
     some = [
         {name: int(rng.integers(least, most + 1)) for name, (least, _, most) in case.dims.items()}

@@ -75,7 +75,7 @@ def test_as_much_of_a_tensor_as_another_has(both: bool) -> None:
 
 
 def test_the_last_rows_begin_where_the_size_says() -> None:
-    """Also where the extents of operand and result do not depend on the size."""
+    """The same holds if the extents of operand and result do not depend on the size."""
     w = ModelWriter(1)
     size = w.add("Slice", w.add("Shape", "like"), w.integers(0), w.integers(1), w.integers(0))
     y = w.add("Slice", "x", size, w.add("Add", size, w.integers(4)), w.integers(0))

@@ -48,7 +48,7 @@ SOME = [int(size) for size in np.random.default_rng(0).integers(1, 201, 3)]
 
 
 def test_a_sequence_in_parts_stores_all_of_its_results() -> None:
-    """Far from the usual size the cell is computed in parts, and both of its results leave them."""
+    """Far from the usual size the cell is computed in parts, and both of its results are stored there."""
     model = recurrent_cell()
     made = tx8.compile(model, dtype="fp16", dims={"streams": (1, 8, 300)})
     rng = np.random.default_rng(5)
@@ -94,7 +94,7 @@ def test_texts_of_any_length(batch: int, seq: int) -> None:
 
 
 def alone_and_in_a_range(residency: str) -> list[tx8.Run]:
-    """Runs of the encoder at the usual size, of an image of its own and of that for a range."""
+    """Runs of the encoder at the usual size: an image for that size, and one for a range."""
     shapes = {"ids": (1, 32), "mask": (1, 32)}
     alone = tx8.compile(encoder(), dtype="fp16", shapes=shapes, residency=residency)
     return [made.run(texts(1, 32)) for made in (alone, program("encoder", residency))]

@@ -47,7 +47,8 @@ def compare(
     negative: bool = True,
     **options: Any,
 ) -> tx8.Program:
-    """One program at several sizes, with negative numbers alone: padding would be the largest of them."""
+    """One program at several sizes, with negative numbers only, so that padding would be the largest of
+    them."""
     program = tx8.compile(model, dims=dims, **options)
     session, rng = onnxruntime.InferenceSession(model.SerializeToString()), np.random.default_rng(1)
     names = [each.name for each in session.get_outputs()]
@@ -64,7 +65,7 @@ def compare(
 
 
 def test_places_of_the_largest_elements() -> None:
-    """Of long rows the engine finds them, of short ones the core."""
+    """The engine finds them in long rows, the core in short ones."""
     model = several([5, "n"], [("ArgMax", {"axis": 1})])
     compare(model, {"n": (1, 400, 900)}, [(400,), (1,), (895,)], 0.0, dtype="fp32")
 
@@ -136,7 +137,7 @@ def test_normalizations_and_pools_of_images() -> None:
 @pytest.mark.parametrize("tiles", [1, 2, 16])
 @pytest.mark.parametrize("dtype", ["fp16", "fp32"])
 def test_normalizations_of_larger_images(tiles: int, dtype: str) -> None:
-    """At the largest size the positions of a tile do not stay in its scratchpad."""
+    """At the largest size the positions of a tile do not fit its scratchpad."""
     model = several(["b", 70, "h", "w"], [("InstanceNormalization", {})], vectors=70)
     dims = {"b": (1, 1, 2), "h": (8, 40, 90), "w": (8, 50, 91)}
     compare(model, dims, [(1, 40, 50), (1, 8, 8), (2, 90, 91), (1, 77, 9)], 6e-3, dtype=dtype, tiles=tiles)

@@ -1,4 +1,5 @@
-"""Sizes that stand for integers, against the integers; formulas, against the numbers they are found from."""
+"""Sizes that represent integers, against the integers; formulas, against the numbers from which they are
+found."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def test_a_decision_is_that_of_the_point_and_others_leave() -> None:
     assert POINTS[of.alive].tolist() == list(range(11, 41))
     assert (n if n % 2 else 0) is n
     assert POINTS[of.alive].tolist() == list(range(11, 41, 2))
-    assert list(range(n))[-1] == 16  # a number that must be known leaves its point alone
+    assert list(range(n))[-1] == 16  # a number that must be known restricts the domain to its point
     assert POINTS[of.alive].tolist() == [17]
 
 
@@ -114,7 +115,7 @@ def test_numbers_that_no_formula_gives() -> None:
 
 @given(st.integers(1, 4), st.integers(-6, 30), st.integers(2, 16))
 def test_a_rounded_quotient_is_found_for_all_sizes(factor: int, offset: int, divisor: int) -> None:
-    """However few values are known at first: more are asked for where formulas differ."""
+    """Even if few values are known at first: more are requested where formulas differ."""
     sizes = np.arange(20, 200)
     truth = (factor * sizes + offset) // divisor
     points = [{"n": 23}, {"n": 61}, {"n": 199}]
@@ -168,7 +169,7 @@ RANGE = {"b": (1, 3), "w": (8, 90)}
     ],
 )
 def test_formulas_of_formulas_are_right_at_all_points(formula: ExtentFormula, text: str) -> None:
-    """Points are added as long as several formulas agree with the known ones."""
+    """Points are added while several formulas agree with the known ones."""
     axes = np.meshgrid(*(np.arange(least, most + 1) for least, most in RANGE.values()), indexing="ij")
     of = {name: axis.reshape(-1) for name, axis in zip(RANGE, axes, strict=True)}
     points = [{"b": 1, "w": 32}, {"b": 2, "w": 41}, {"b": 1, "w": 59}, {"b": 3, "w": 90}]

@@ -56,7 +56,7 @@ def patches() -> ModelProto:
 
 
 def joined() -> ModelProto:
-    """Two texts of any length behind each other."""
+    """Two joined texts of any length."""
     w = ModelWriter(6)
     last = w.add("Softmax", w.add("Concat", "x", "z", axis=1), axis=1)
     inputs = {name: (TensorProto.FLOAT, ["batch", size, 16]) for name, size in (("x", "n"), ("z", "m"))}
@@ -83,7 +83,8 @@ def compare(
 
 
 def test_attention_over_what_strides_leave_of_a_width() -> None:
-    """At widths below 16 one word is left, for which graphs are others; formulas hold there, too."""
+    """At widths below 16 one word remains, for which graphs have another structure; formulas hold there,
+    too."""
     program = compare(reader(batch=1), {"width": (8, 24, 48)}, [(24,), (8,), (9,), (47,), (48,), (15,)])
     assert re.search(r'.extents output, "\w+", 1, "@1", 32', program.text)
 

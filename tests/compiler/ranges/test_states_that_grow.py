@@ -1,4 +1,4 @@
-"""Caches that steps make longer: sessions against onnxruntime with the cache that really grows."""
+"""Caches that steps make longer: sessions against onnxruntime with a cache that really grows."""
 
 from __future__ import annotations
 

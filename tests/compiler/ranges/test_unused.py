@@ -1,4 +1,4 @@
-"""Instructions whose results nothing reads: what is left does the same."""
+"""Instructions whose results nothing reads: the remaining ones have the same effect."""
 
 from __future__ import annotations
 

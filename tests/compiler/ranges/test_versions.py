@@ -1,4 +1,4 @@
-"""The versions that phases get and keep, for made-up cycles."""
+"""The versions that phases get and keep, for invented cycles."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Cycles = Callable[[int], int]
 
 @dataclass(frozen=True, eq=False)
 class PricedVersion(Version):
-    """A version without code that takes so many cycles for a number of images times their width."""
+    """A version without code whose cycles depend on the number of images times their width."""
 
     price: Cycles
 
@@ -85,7 +85,7 @@ def test_one_version_stays_if_it_is_right_for_all_and_hardly_slower(
 
 
 def test_phases_together_lose_little_at_the_usual_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 3,000 cycles at most 90 may be lost; a phase that is faster then gives others no more."""
+    """Of 3,000 cycles at most 90 may be lost; a phase that becomes faster does not allow others more."""
     slower = [version(EVERY, lambda amount, more=more: 1000 + more) for more in (80, 20, 5)]
     assert settled(monkeypatch, join, [usual_and_others() for _ in slower], slower) == [1, 2, 1]
 
@@ -113,7 +113,7 @@ def test_much_code_for_little_time_is_not_added(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_version_that_is_left_without_sizes_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another one is faster at all sizes that it was for."""
+    """Another version is faster at all sizes of this one."""
     largest = SEVERAL & (RANGES.points["width"] == 100)
     phases = [[version(~largest, lambda amount: 1000), version(largest, lambda amount: 9000)]]
     made = [version(largest, lambda amount: 1000)]

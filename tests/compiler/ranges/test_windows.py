@@ -1,4 +1,4 @@
-"""Constants that move with a state: the tables whose windows they are, also at points without a graph."""
+"""Constants that move with a state: the tables that contain them, also at points without a graph."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def causal(new: int, past: int) -> Any:
 
 
 def near(new: int, past: int) -> Any:
-    """The last five rows before each, and itself."""
+    """The last five rows before each row, and the row itself."""
     apart = past + np.arange(new)[:, None] - np.arange(past + new)
     return ((apart >= 0) & (apart < 5))[None]
 
@@ -87,7 +87,7 @@ def test_numbers_that_are_as_far_from_a_length_everywhere() -> None:
             start, end = (each.constants[name].item() for name in taken.inputs[1:3])
             assert each.constants[taken.inputs[0]][start:end].tobytes() == make(new, past).tobytes()
     for make in (
-        lambda new, past: np.array([past - 1]),  # -1 where there is nothing yet
+        lambda new, past: np.array([past - 1]),  # -1 where there is no value yet
         lambda new, past: np.array([2 * past]),
         lambda new, past: np.array([past], np.float32),
     ):

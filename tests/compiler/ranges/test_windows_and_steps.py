@@ -101,7 +101,7 @@ def test_images_enlarged_by_whole_factors(transformation: str, rounding: str) ->
 
 @pytest.mark.long
 def test_images_made_smaller_then_larger() -> None:
-    """An extent that is twice halved, then twice doubled."""
+    """An extent that is halved twice, then doubled twice."""
     nodes = [
         node("Conv", ["x", "k1"], ["half"], strides=[2, 2], pads=[1] * 4),
         node("Conv", ["half", "k2"], ["quarter"], strides=[2, 2], pads=[1] * 4),
@@ -115,7 +115,8 @@ def test_images_made_smaller_then_larger() -> None:
 
 
 def resized(mode: str, transformation: str, *scales: float, channels: int = 8, **given: Any) -> ModelProto:
-    """Images resized by scales, or with one of them lines: images of one row where onnxruntime wants that."""
+    """Images resized by scales, or lines if there is only one scale; they are images of one row if
+    onnxruntime requires that."""
     how = {"mode": mode, "coordinate_transformation_mode": transformation, **given}
     spatial: list[Any] = ["h", "w"] if len(scales) > 1 else [1, "w"] if mode == "cubic" else ["w"]
     factors = np.array([1] * (2 + len(spatial) - len(scales)) + [*scales], np.float32)
@@ -151,7 +152,7 @@ LINE_SIZES = [(1, 13), (2, 3), (1, 31), (1, 30), (2, 1), (1, 2)]
 )
 def test_interpolated_lines(mode: str, transformation: str, scale: float, given: dict[str, Any]) -> None:
     made = resized(mode, transformation, scale, **given)
-    if mode == "nearest":  # which may need more than 8 versions of the code where a line has 1 element
+    if mode == "nearest":  # which may need more than 8 versions of the code if a line has 1 element
         compare(made, {**LINES, "w": (3, 13, 31)}, LINE_SIZES[:4])
     else:
         compare(made, LINES, LINE_SIZES)
@@ -195,10 +196,10 @@ def test_weights_that_differ_at_each_size(
 
 
 def test_sizes_that_follow_from_the_operand_are_multiples_of_it() -> None:
-    """Sizes computed as 3/2 of odd ones are no ratio; as twice what they were, they are."""
+    """Sizes computed as 3/2 of odd ones have no ratio; computed as twice the earlier ones, they have."""
 
     def made(numerator: int, denominator: int) -> ModelProto:
-        """Channels and batches as they are; the width times a ratio, rounded down."""
+        """Channels and batches do not change; the width is multiplied by a ratio, rounded down."""
         nodes = [
             node("Shape", ["x"], ["shape"]),
             node("Mul", ["shape", "times"], ["product"]),

@@ -38,7 +38,7 @@ def softmax(scores: str, v: str = "v") -> list[NodeSpec]:
 
 
 def fused(found: Graph) -> dict[str, Any]:
-    """The attributes of the only attention of a graph, which computes nothing of it besides."""
+    """The attributes of a graph's only attention, none of which is computed separately."""
     (attention,) = (node for node in found.nodes if node.op == "FusedAttention")
     assert not {"MatMul", "Softmax", "Tanh", "ReduceMax", "IsNaN"} & set(ops(found))
     return dict(attention.attrs)
@@ -285,7 +285,7 @@ def test_the_operator_on_the_chip(name: str, dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16", "tf32"])
 @pytest.mark.parametrize("cap", [0.0, 4.0])
 def test_rows_without_keys_on_the_chip(dtype: str, cap: float) -> None:
-    """Exactly the rows whose keys are all hidden by the mask are 0."""
+    """Exactly the rows whose keys the mask hides entirely are 0."""
     inputs = {**QKV, "m": SEEN.shape}
     mask: Array = np.where(SEEN, 0.0, -np.inf).astype(np.float32)
     given = {name: mask if name == "m" else draw(*shape) for name, shape in inputs.items()}

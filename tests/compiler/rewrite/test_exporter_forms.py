@@ -1,4 +1,4 @@
-"""Models as the exporters of PyTorch write them: the operators they become, and onnxruntime's numbers."""
+"""Models written by the exporters of PyTorch: the operators that they become, and onnxruntime's numbers."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_scaled_dot_product_attention(masked: bool, dtype: str, tmp_path: Path) 
 
 
 def test_rows_without_weights_stay_zeros(tmp_path: Path) -> None:
-    """The mask takes all scores of a row: its softmax is NaN, and the attention makes the row 0."""
+    """The mask hides all scores of a row, so its softmax is NaN, and the attention makes the row 0."""
     mask = causal(12)
     mask[..., 5, :] = -np.inf
     made = model(attention(True), HEADS, constants={**NUMBERS, "mask": mask}, ir_version=10)
@@ -234,7 +234,7 @@ def test_shapes_that_stay_behind_transposes(
 
 
 def group_norm(groups: int, channels: int) -> tuple[list[NodeSpec], dict[str, Array]]:
-    """GroupNorm of an image [2, channels, 3, 5] by way of InstanceNormalization."""
+    """GroupNorm of an image [2, channels, 3, 5], expressed with InstanceNormalization."""
     nodes: list[NodeSpec] = [
         ("Reshape", ["x", "flat"], ["f"], {}),
         ("InstanceNormalization", ["f", "ones", "zeros"], ["i"], {"epsilon": 1e-3}),

@@ -178,7 +178,7 @@ def test_a_mask_that_is_computed() -> None:
     values = {**QKV, "m": (2, 1, 1, 7)}
     wanted = ["Less", "Transpose", "Where", "FusedAttention"]
     becomes(nodes, values, {**HALF, "low": number(-1e9)}, wanted)
-    stays(nodes, values, {**HALF, "low": number(-1e4)})  # some row may have nothing but -1e4
+    stays(nodes, values, {**HALF, "low": number(-1e4)})  # some row may consist of -1e4
 
 
 def test_what_is_no_mask() -> None:

@@ -36,7 +36,8 @@ def scaled_there_and_back() -> Graph:
 
 
 def product_of_large_weights() -> Graph:
-    """A product whose weights are as large as FP16 has numbers, and one that makes ordinary numbers of it."""
+    """A product whose weights exceed most numbers of FP16, and one that makes ordinary numbers of its
+    result."""
     nodes: list[NodeSpec] = [
         ("MatMul", ["x", "w"], ["a"], {}),
         ("Transpose", ["a"], ["t"], {"perm": (1, 0)}),
@@ -120,7 +121,7 @@ def test_what_is_ordinary_stays_in_the_format(case: str) -> None:
 
 
 def test_many_layers_do_not_add_up() -> None:
-    """Bounds would grow from layer to layer, although the computed values do not."""
+    """Otherwise bounds would grow from layer to layer, although the computed values do not."""
     nodes: list[NodeSpec] = [
         ("MatMul", ["x" if not at else f"v{at}", "w"], ["y" if at == 39 else f"v{at + 1}"], {})
         for at in range(40)

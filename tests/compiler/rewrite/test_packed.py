@@ -143,7 +143,7 @@ def test_a_matrix_that_is_transposed(blocks: bool, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("zeros", [False, True])
 def test_columns_that_fill_no_plane(zeros: bool, tmp_path: Path) -> None:
-    """Of many weights; the result is copied without the columns that are added."""
+    """With many weights, the result is copied without the added columns."""
     known = {"w": numbers(100, 115, INNER, 2050), "s": scales(2050), "z": numbers(101, 114, 2050)}
     known["z"] = known["z"] if zeros else np.full(2050, 108, np.int8)
     made = weights_model(known, 1, axis=1)
@@ -251,7 +251,7 @@ def test_in_fp32_weights_become_floats(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["fp16", "bf16"])
 def test_the_numbers_are_those_of_weights_that_were_rounded(dtype: str, tmp_path: Path) -> None:
-    """A row of the unit matrix takes out a row of the weights: number times scale, rounded to the format."""
+    """A row of the unit matrix selects a row of the weights: number times scale, rounded to the format."""
     kind = np.dtype(np.float16 if dtype == "fp16" else ml_dtypes.bfloat16)
     w, s = numbers(-8, 7, INNER, COLUMNS), scales(8, COLUMNS).astype(kind)
     made = weights_model({"w": w, "s": s.astype(np.float32)}, **BY_BLOCKS)
@@ -266,7 +266,7 @@ def test_the_numbers_are_those_of_weights_that_were_rounded(dtype: str, tmp_path
 
 @pytest.mark.parametrize("bits", [2, 4])
 def test_the_search_decides(bits: int, tmp_path: Path) -> None:
-    """The report has both ways, and the program is that of the one that was chosen, which is a fast one."""
+    """The report has both variants, and the program has the chosen one, which is among the fast ones."""
     program = compiler.compile(few_bits(bits, 64, False).graph(tmp_path), "fp16")
     assert program.report is not None
     (template,) = [item for item in program.report.templates if len(item.tried) > 1]

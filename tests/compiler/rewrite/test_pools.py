@@ -1,4 +1,5 @@
-"""Reductions over the positions of convolutions become pools; others, and parts of other patterns, stay."""
+"""Reductions over the positions of convolutions become pools; other ones, and parts of other patterns, do
+not."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def test_behind_pointwise_operators() -> None:
 
 @pytest.mark.parametrize("keep", [0, 1])
 def test_of_an_image_with_channels_last(keep: int) -> None:
-    """As programs of JAX have it; then the change of order is gone."""
+    """Programs of JAX have this form; the change of order then disappears."""
     nodes: list[NodeSpec] = [
         CONV,
         ("Transpose", ["c"], ["t"], {"perm": (0, 2, 3, 1)}),
@@ -75,7 +76,7 @@ def test_channels_and_images_in_another_order_stay() -> None:
 
 
 def test_what_is_not_in_planes_stays() -> None:
-    """An input of the graph, and the result of a product, have rows as they are reduced."""
+    """An input of the graph, and the result of a product, already have rows in the order of the reduction."""
     stays([("ReduceMean", ["x", "axes"], ["y"], {})], X, {"axes": ints(2, 3)})
     product: list[NodeSpec] = [("MatMul", ["x", "m"], ["c"], {}), ("ReduceMax", ["c", "axes"], ["y"], {})]
     stays(product, X, {"m": draw(6, 5), "axes": ints(2, 3)})

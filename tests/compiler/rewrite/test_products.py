@@ -1,4 +1,4 @@
-"""Matrix products whose rows are several axes joined, as exporters of linear layers write them."""
+"""Matrix products whose rows are several joined axes, as exporters of linear layers write them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ TABLE = np.random.default_rng(8).standard_normal((9, 6)).astype(np.float32)
 
 
 def with_table(weights: Array, *rows: int) -> list[str]:
-    """The operators of a product of rows with weights, beside a Gather of rows of the table."""
+    """The operators of a product of rows with weights, next to a Gather of rows of the table."""
     build = tx8.GraphBuilder("tied")
     build.output(build.Gather(TABLE, build.input("tokens", "int64", (3,))), "embedded")
     build.output(build.input("x", "float32", (*rows, 6)) @ weights, "logits")

@@ -1,4 +1,4 @@
-"""Quantised graphs in operators on bytes: which are found, and which are left alone."""
+"""Quantised graphs in operators on bytes: those that are found, and those that are not changed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_convolution_between_bytes_is_one_operator(tmp_path: Path) -> None:
 
 
 def test_weights_may_be_unsigned_bytes(tmp_path: Path) -> None:
-    """They are the signed ones that are 128 less, with zero points that are 128 less too."""
+    """They are the signed bytes that are 128 less, with zero points that are 128 less too."""
     unsigned = {"w": np.full((4, 2, 3, 3), 131, np.uint8), "wz": np.array([128, 130, 131, 200], np.uint8)}
     graph = rewritten([*BEFORE, *CONV, *LAST], tmp_path, unsigned)
     assert ops(graph) == ["QuantizeLinear", "Int8Conv"]

@@ -133,7 +133,7 @@ def test_zeros_around_an_image() -> None:
         ((0, 0, 1, 1, 0, 0, 1, 1), 1.0, {}),
         ((0, 0, 1, 1, 0, 0, 1, 1), 0.0, {"mode": "reflect"}),
         ((0, 0, -1, 1, 0, 0, 1, 1), 0.0, {}),
-        ((0, 0, 4, 1, 0, 0, 1, 1), 0.0, {}),  # more than the lowering of Conv takes
+        ((0, 0, 4, 1, 0, 0, 1, 1), 0.0, {}),  # more than the lowering of Conv supports
         ((1, 0, 1, 1, 0, 0, 1, 1), 0.0, {}),
     ],
 )

@@ -248,7 +248,7 @@ def llama(groups: int, shift: bool) -> tuple[list[NodeSpec], dict[str, np.ndarra
 
 @pytest.mark.parametrize("shift", [False, True], ids=["product", "shifted"])
 def test_one_product_for_heads_that_are_turned(shift: bool) -> None:
-    """As in models of the LLaMA family: one product, two rotary embeddings, one attention."""
+    """In models of the LLaMA family: one product, two rotary embeddings, one attention."""
     nodes, constants = llama(2, shift)
     before = graph(nodes, {"h": (1, LENGTH, 6)}, constants)
     after = rewrite_graph(before)

@@ -83,7 +83,7 @@ def test_what_stays(
 
 
 def test_a_stack_of_planes_on_the_chip() -> None:
-    """As TensorFlow writes them: channels last, then a convolution."""
+    """TensorFlow writes them so: channels last, followed by a convolution."""
     nodes: list[NodeSpec] = [
         ("Concat", ["a", "b", "c"], ["s"], {"axis": 3}),
         ("Slice", ["s", "at", "until", "axes"], ["t"], {}),
@@ -105,7 +105,7 @@ LOUDNESS: list[NodeSpec] = [
 
 
 def test_a_logarithm_whose_least_operand_fp16_does_not_have() -> None:
-    """FP16 would make 6e-8 of 1e-10, and 0 of the squares: silence would be 28 dB louder."""
+    """FP16 would make 6e-8 of 1e-10, and 0 of the squares, so silence would be 28 dB louder."""
     made = graph(LOUDNESS, {"x": (64,)}, {"least": number(1e-10), "ten": number(10 / np.log(10))})
     assert small_numbers(made, Format.FP16) == {"n0", "n1", "n2"}
     assert small_numbers(made, Format.BF16) == small_numbers(made, Format.FP32) == frozenset()
@@ -116,7 +116,7 @@ def test_a_logarithm_whose_least_operand_fp16_does_not_have() -> None:
 
     outcome = check(compiler.compile(made, "fp16"), {"x": x})
     assert outcome.ok, outcome.verdicts
-    assert not outcome.judgements["y"].rounding.ok  # what FP16 alone would cost
+    assert not outcome.judgements["y"].rounding.ok  # the error that FP16 alone would cause
 
 
 def test_what_else_uses_the_data_computes_in_the_given_format() -> None:

@@ -152,7 +152,7 @@ def to_few(k: Kernel) -> None:
 
 
 def some(k: Kernel) -> None:
-    """All tiles load a little, and a quarter of them much."""
+    """All tiles load a little, and a quarter of them load much."""
     x, y = k.buffer("x", 4096), k.buffer("y", 1 << 18)
     k.emit("rdma.fp16", dst=x, src=DATA + k.tile * 4096, n=2048)
     with k.if_below(k.tile, max(k.target.tiles // 4, 1)):
@@ -178,7 +178,7 @@ WRITTEN = [stream, arithmetic, products, short, few, shared, to_few, some, besid
 def test_estimates_are_near_simulated_time(write: Callable[[Kernel], None], tiles: int) -> None:
     """Both are models of the same machine, but the code for mesh, queues and dependencies is independent.
 
-    Only simulated time knows of crossing ways on the mesh, so copies from all tiles to all differ more.
+    Only simulated time knows of crossing routes on the mesh, so copies from all tiles to all differ more.
     """
     if write in (shared, to_few) and tiles == 1:
         pytest.skip("one tile shares with nobody")
@@ -210,7 +210,7 @@ def test_what_a_phase_before_may_hide(constant: bool) -> None:
 def test_the_only_phase_of_a_program_makes_its_first_copy(
     write: Callable[[Kernel], None], copies: int
 ) -> None:
-    """Simulated time has that, too: a phase takes this much longer alone than among others."""
+    """Simulated time agrees: a phase takes this much longer alone than among others."""
     found, beside_others, alone = made(write, 4), Estimates(MACHINE), Estimates(MACHINE, alone=True)
     first = MACHINE.timing.dte.first
     assert alone.cycles(found) - beside_others.cycles(found) == copies * first.value
@@ -341,7 +341,7 @@ def test_a_load_does_not_wait_for_a_store_that_begins_later() -> None:
         t.issue(Engine.RDMA, price(100, 30_000), [], [])
     assert t.free[Engine.RDMA] == pytest.approx(issued + 2 * each, rel=1e-3)
     t.issue(Engine.RDMA, price(100, 30_000), [], [])
-    early = ISSUE + 10_000 * TICKS - (issued + 2 * each)  # what is left before the store begins
+    early = ISSUE + 10_000 * TICKS - (issued + 2 * each)  # the work that remains before the store begins
     assert t.free[Engine.RDMA] == pytest.approx(stored + each - early, rel=1e-3)
 
 

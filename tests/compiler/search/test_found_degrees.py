@@ -1,4 +1,4 @@
-"""Degrees that are found when only the chips are given: the best ones, and ones that are pruned."""
+"""Degrees that are found if only the chips are given: the best ones, and ones that are pruned."""
 
 from __future__ import annotations
 

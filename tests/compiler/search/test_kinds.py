@@ -26,7 +26,7 @@ def test_shares_of_all_groups_are_the_price() -> None:
 
 
 def test_groups_that_are_one_pay_what_they_paid() -> None:
-    """A kind that none of them used has the share of a group."""
+    """A kind that no group has used gets the share of one group."""
     use = KindUse()
     use.count(["rdma"], 4)
     use.count(["wdma"], 2)
@@ -47,7 +47,8 @@ def test_phases_by_a_plan_pay_what_they_paid_in_the_search(tmp_path: Path) -> No
 
 
 def test_a_network_of_few_commands_takes_less_time_with_fewer_kinds() -> None:
-    """It is divided otherwise where first commands are free, which takes more cycles where they are not."""
+    """It is divided differently if first commands are free; that division takes more cycles if they are
+    not."""
     network, cycles, cold = windows(32, height=16), [], load_machine(None)
     for machine in (cold, changed(cold, "issue", "kind", 0.0)):
         program = replace(compile_graph(network, "fp16", machine=machine), machine=cold)

@@ -107,7 +107,7 @@ def run_stages(found: PipelinedGraph, inputs: dict[str, Array]) -> dict[str, Arr
 def run_stage(
     local: Graph, dealt: dict[str, Array], chip: int, coming: list[Array]
 ) -> tuple[list[Array], dict[str, Array]]:
-    """Return the messages of a stage and its outputs; receptions become inputs."""
+    """Return the messages of a stage and its outputs; received values become inputs."""
     received = [node for node in local.nodes if node.op == RECEIVE]
     sent = [node for node in local.nodes if node.op == SEND]
     kept = (node for node in local.nodes if node.op not in (SEND, RECEIVE))
@@ -308,7 +308,7 @@ def test_a_stage_sends_while_it_computes_the_next_part() -> None:
 
 
 def test_a_channel_waits_for_what_it_sent_before() -> None:
-    """A message under way is an operand of the operation that waits for it, so it keeps its memory."""
+    """A message in transit is an operand of the operation that waits for it, so it keeps its memory."""
     local = pipelined(chain(8), (2, 1), "pp=2").stage_graph((0, 0))
     sends = [node for node in local.nodes if node.op == SEND]
     for before, node in zip(sends, sends[2:], strict=False):

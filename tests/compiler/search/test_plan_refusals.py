@@ -50,7 +50,7 @@ def test_files_that_hold_no_plan(tmp_path: Path, text: str, message: str) -> Non
 
 
 def refused(compiled: Compile, plan: Plan, folder: Path, message: str, by: Compile | None = None) -> None:
-    """A plan is refused in one line, which begins with a message; ``by`` another compilation."""
+    """A plan is refused in one line, which begins with a message; ``by`` is another compilation."""
     with pytest.raises(GraphError) as caught:
         without_search(by or compiled, written(plan, folder))
     assert re.match(message, str(caught.value)), str(caught.value)
@@ -58,7 +58,7 @@ def refused(compiled: Compile, plan: Plan, folder: Path, message: str, by: Compi
 
 
 def rows(width: int = 64) -> Graph:
-    """Rows through five operators; the first result is an output, too."""
+    """Rows through five operators; the first result is also an output."""
     nodes: list[Any] = [
         ("Softmax", ["x"], ["a"], {"axis": 1}),
         ("Softmax", ["a"], ["b"], {"axis": 1}),
@@ -69,7 +69,7 @@ def rows(width: int = 64) -> Graph:
 
 
 def sequence(*groups: str, kind: str = "sliced", **more: Any) -> Change:
-    """The sequences of a plan are this one alone."""
+    """The plan's sequences are only this one."""
 
     def change(plan: Plan) -> None:
         plan["sequences"] = [{"kind": kind, "groups": list(groups), **more}]

@@ -226,7 +226,7 @@ def test_the_writer(rows: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("found", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_the_command_line_on_several_chips(found: bool, tmp_path: Path) -> None:
-    """A plan has the degrees: neither are they given again, nor looked for."""
+    """A plan has the degrees, so they are neither given again nor searched."""
     path, plan = tmp_path / "g.onnx", tmp_path / "plan.json"
     with example_modules(ROOT / "examples" / "networks", ("transformers",)) as modules:
         model = modules.transformers.transformer(modules.transformers.Size(16, 64, 4, 1))

@@ -223,7 +223,7 @@ def test_numbers_in_the_code_of_a_chain_make_a_template_another_and_vectors_do_n
 
 
 def attention(scale: float, chained: bool) -> AnyWork:
-    """An attention alone, or as a node of a chain."""
+    """An attention by itself, and as a node of a chain."""
     found = Call(20, {"scale": scale}, (Tensor("x", "float32", (8,)),), (None,), ("y",))
     if not chained:
         return replace(BASE, op="FusedAttention", call=found)

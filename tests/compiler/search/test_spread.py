@@ -96,8 +96,8 @@ def test_a_large_product_that_is_needed_whole_is_gathered() -> None:
 
 
 def test_a_product_of_computed_values_is_added_up() -> None:
-    """x w and x u are divided by columns; the product of the transposed one and the other sums over rows of
-    neither, that of the one and the other transposed over what is divided."""
+    """x w and x u are divided by columns. One transposed times the other sums over rows, which are not
+    divided; one times the other transposed sums over the divided axis."""
     nodes = [
         ("MatMul", ["x", "w"], ["a"], {}),
         ("MatMul", ["x", "u"], ["b"], {}),

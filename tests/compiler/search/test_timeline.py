@@ -26,7 +26,8 @@ def computes(cycles: int = COMPUTE) -> EstimatedPhase:
 def sends(
     part: int, parts: int, links: int, boxes: int = 2, pairs: tuple[tuple[int, int], ...] = PAIR
 ) -> EstimatedPhase:
-    """Of a part of the batch, in the background unless it is the last one; ``links`` carry it so long."""
+    """A message for a part of the batch, in the background unless it is the last part; ``links`` carry it for
+    this time."""
     last = part == parts - 1
     message = Sending(part % boxes, 0, links * RATE, pairs, part >= boxes, not last, part > 0)
     return EstimatedPhase("send", links + 2 * LATENCY if last else 0, exchange=True, message=message)
@@ -66,14 +67,14 @@ def test_the_slowest_decides(first: int, second: int, links: int, cycles: int) -
 def test_a_single_part_goes_through_one_stage_after_another() -> None:
     found = two(1, 20_000, 10_000, 5_000)
     assert found.cycles == 20_000 + 5_000 + LATENCY + 10_000
-    assert (found.fill, found.drain) == (26_000, 9_000)  # the sender waits for the news that all is there
+    assert (found.fill, found.drain) == (26_000, 9_000)  # the sender waits for the receipt
 
 
 def test_a_sender_is_at_most_two_parts_ahead() -> None:
-    """It sends a part when the receiver has taken the one before the last out of the inbox."""
+    """It sends a part when the receiver has copied the part before the last out of the inbox."""
     found = two(4, 1_000, 50_000, 100)
     begin = 1_000 + 100 + LATENCY
-    taken = begin + 50_000  # the second part; the first one was taken as it came
+    taken = begin + 50_000  # the second part; the first part was copied when it arrived
     assert found.ends[0] == pytest.approx(taken + LATENCY + 100 + 2 * LATENCY)
     assert found.cycles == begin + 4 * 50_000
 
@@ -127,7 +128,7 @@ def test_estimates_of_stages_are_near_to_what_is_emulated(
 
 
 def test_phases_of_a_pipeline_are_those_of_the_stage_with_most_to_do() -> None:
-    """With the time in which it waits they are all the time; no name is that of a part of the batch."""
+    """Together with the waiting times they are the whole time; no name is that of a part of the batch."""
     machine = load_machine(None).of_chips(2, 1)
     made = layers(3, 4, 32, 64)
     found = estimate_graph(made, "fp16", machine=machine, parallel=parsed_degrees("pp=2"))

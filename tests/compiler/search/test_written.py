@@ -48,7 +48,7 @@ def exchanges(found: SpreadGraph) -> list[str]:
 
 
 def by_onnxruntime(made: ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
-    """The outputs as one device computes them: onnxruntime takes no notice of configurations."""
+    """The outputs as one device computes them, because onnxruntime ignores configurations."""
     session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
     found: list[Array] = session.run(None, dict(inputs))
     return found
@@ -155,7 +155,7 @@ def test_a_sum_is_where_the_model_wants_it(result: Any, wanted: list[str]) -> No
 
 
 def test_rows_of_a_sequence_are_dealt_between_products() -> None:
-    """Sequence parallel: rows are normalized where they are, and gathered before the product by columns."""
+    """Sequence parallel: rows are normalized on their chips, and gathered before the product by columns."""
     rows = {0: 2}
     nodes = [
         placed(helper.make_node("Add", ["x", "b"], ["r"]), shards("r", (0, 1), rows)),
@@ -399,7 +399,7 @@ def test_a_single_chip_takes_no_notice() -> None:
 
 
 def run(made: ModelProto, mesh: Mesh) -> None:
-    """The program of the chips computes what onnxruntime does."""
+    """The program of the chips computes the same as onnxruntime."""
     program = compile_graph(read(made), "fp32", machine=load_machine(None).of_chips(*mesh))
     assert program.spread is not None
     outputs, judgements = run_on_chips(program)

@@ -123,7 +123,7 @@ def test_a_message_names_the_file_before_any_graph_is_read(
 def test_a_file_that_fails_when_it_is_used_is_one_line(
     there: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also if its path is relative; nothing is written."""
+    """So is a relative path; nothing is written."""
     monkeypatch.chdir(tmp_path)
     text = DOUBLE.replace("call.name(0), call.name(0)", "call.name(0), 1 / 0")
     if there == "shapes":

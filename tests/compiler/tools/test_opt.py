@@ -1,4 +1,4 @@
-"""tx8opt: passes on textual IR give the same as a whole compilation, and a wrong text is one line."""
+"""tx8opt: passes on textual IR give the same as a whole compilation, and a wrong text gives one line."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_the_text_does_not_depend_on_when_it_was_written() -> None:
 
 
 def test_every_field_of_a_context_is_held_given_rebuilt_final_or_inside() -> None:
-    """Whoever adds a field must say where a compilation that goes through text gets it from."""
+    """A new field must have an entry here that says how a compilation through text gets it."""
     assert {field.name for field in fields(Context)} == {*HELD, *GIVEN, *REBUILT, *FINAL, *INSIDE}
 
 
@@ -211,7 +211,7 @@ def test_rewrites_need_a_graph(
 ) -> None:
     a = str(tmp_path / "a.mlir")
     printed(capsys, str(graph), "--until", until, "-o", a)
-    if until == "cast":  # nothing to cast in FP32, so it still is one
+    if until == "cast":  # in FP32 nothing needs a cast, so the text is still one module
         assert '"tx8be.relu"' in printed(capsys, a, "--passes", "rewrite")
     else:
         assert "the module is not a graph any more: found tx8be." in refused(capsys, a, "--passes", "rewrite")
@@ -328,7 +328,7 @@ def test_a_wrong_text_is_one_line(
 def test_constants_of_another_compilation_are_one_line(
     graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As a process leaves them that was killed between the two files."""
+    """A process that was killed between the two files leaves such files."""
     text = tmp_path / "a.mlir"
     printed(capsys, str(graph), "-o", str(text))
     with np.load(tmp_path / "a.npz") as archive:
@@ -348,7 +348,7 @@ def test_damaged_groups_are_one_line(graph: Path, tmp_path: Path, capsys: pytest
 def test_text_changed_at_random_never_ends_in_a_traceback(
     graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A word is removed or replaced, or a number changed: it works, or it is one line."""
+    """A word is removed or replaced, or a number changed: it works, or gives one line."""
     file = tmp_path / "a.mlir"
     printed(capsys, str(graph), "--tiles", "2", "--until", "group_cost", "-o", str(file))
     whole, chance, ends = file.read_text(), random.Random(3), set()
@@ -396,7 +396,7 @@ def test_options_of_a_graph_are_not_for_text(
 
 
 def test_the_program_of_a_text_computes_what_the_graph_does(direct: tuple[str, bytes]) -> None:
-    """The program that all texts above give is right."""
+    """The program of all texts above is right."""
     from compiler.driver import compile_graph
 
     program = compile_graph(network(), "fp16", 4)

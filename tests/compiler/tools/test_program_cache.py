@@ -77,7 +77,7 @@ def test_what_is_stored_comes_back(store: ProgramCache, program: Program) -> Non
 
 
 def test_a_program_from_the_cache_can_be_compiled_again(store: ProgramCache, program: Program) -> None:
-    """It has the decisions of the first compilation, so that a search makes no other ones."""
+    """It has the decisions of the first compilation, so that a search makes no others."""
     store.save("k", program)
     found = store.load("k", program.graph, MACHINE, OPTIONS)
     assert found is not None
@@ -90,7 +90,7 @@ def test_a_program_from_the_cache_can_be_compiled_again(store: ProgramCache, pro
 
 
 def test_a_program_has_no_more_than_is_kept() -> None:
-    """Whoever adds a field to Program must say whether the cache keeps it."""
+    """A new field of Program must have an entry here that says if the cache keeps it."""
     kept = {"dtype", "tiles", "text", "constants", "image", "core_work", "states", "wide"}
     given = {"graph", "machine", "again", "ranges"}  # the plan is kept
     of_several_chips = {"spread", "tried"}  # the cache has no such programs

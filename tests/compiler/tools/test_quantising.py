@@ -66,7 +66,7 @@ def float_outputs(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def test_the_verdict_is_about_the_network_of_floats(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """In a column of its own, and as data; the program is right in both cases."""
+    """It is in a separate column, and in the data; the program is right in both cases."""
     for name, x, status in (("near", X[0], 0), ("far", FAR, 3)):
         np.save(net / f"{name}.npy", x)
         given = ["--input", f"x={name}.npy", "-q"]
@@ -231,7 +231,7 @@ def test_a_precise_node_is_another_program(net: Path) -> None:
 
 
 def test_formats_are_chosen(net: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without data, formats are chosen for random inputs, with a note; the choice is saved and read back."""
+    """Without data, formats are chosen for random inputs, with a note; the choice is saved and read again."""
     assert main(["net.json", "--dtype", "auto", "--save-formats", "f.json", "--run"]) == 0
     said = capsys.readouterr().out
     assert "formats  in wider ones" in said and "chosen\n" in said

@@ -1,4 +1,4 @@
-"""--verify-nodes: every node is judged alone, and the first wrong one is written as a graph."""
+"""--verify-nodes: every node is judged separately, and the first wrong one is written as a graph."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def compiled(made: Graph) -> Program:
 
 
 def with_wrong(op: str, wrong: str, compile_: Callable[..., Program]) -> Callable[..., Program]:
-    """A compiler that mistakes one operator for another."""
+    """A compiler that takes one operator for another."""
 
     def compile_wrong(made: Graph, *arguments: Any, **options: Any) -> Program:
         nodes = tuple(replace(node, op=wrong) if node.op == op else node for node in made.nodes)
@@ -86,7 +86,7 @@ def test_what_is_too_much_for_ddr_is_run_in_batches(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(module, "_SHARE_OF_DDR", 1 << 40)
     found = verify(CHAIN, X, counting)
-    assert counted == [1, 1, 2, 2, 2, 3]  # first the program as it is
+    assert counted == [1, 1, 2, 2, 2, 3]  # first the unchanged program
     assert found.ok
     assert [item.tensor for item in found.checks] == [item.tensor for item in whole.checks]
     assert not verify(CHAIN, X, with_wrong("Sqrt", "Abs", compiled)).ok
@@ -106,7 +106,7 @@ def test_the_first_wrong_node_is_cut_out() -> None:
 
 
 def test_what_is_wrong_only_together_is_found_by_halving() -> None:
-    """A compiler that squares e unless r is an output, as if it had merged nodes in a wrong way."""
+    """A compiler that squares e unless r is an output, as if it had merged nodes wrongly."""
 
     def merging(made: Graph) -> Program:
         merged = {"e", "r", "s"} <= set(made.tensors) and not {"e", "r"} & {t.name for t in made.outputs}

@@ -228,7 +228,7 @@ def test_out_slice_to_another_tile_s_spm() -> None:
 
 
 def test_strides_without_their_mode_mean_nothing() -> None:
-    """A unicast with sg_flag and no strides is a linear one, and stale strides do not disturb others."""
+    """A unicast with sg_flag and without strides is a linear one, and stale strides do not affect others."""
     for mode, stale in ((SG, ()), (0, ((5, 9),)), (BROADCAST | SG, ((5, 9),)), (SCATTER | SG, ((5, 9),))):
         before = Memories.random(4, mode)
         registers = {**address(SRC, 0x20), **destination(0, 0x800, 2), LENGTH: 50, MODE: mode | 1 << 4}
@@ -239,7 +239,7 @@ def test_strides_without_their_mode_mean_nothing() -> None:
 
 
 def test_three_channels_are_independent() -> None:
-    """Started together; each has its own data and status."""
+    """Both are started together; each has separate data and status."""
     blocks = {b: {**address(SRC, 0x100 * b), **destination(0, 0x900, b), LENGTH: 64} for b in (1, 2, 3)}
     start = "".join(fill(b, blocks[b] | {CMD_VALID: 1}) for b in blocks)
     look = f" li t0, {W.dte}\n lw s1, 0x240(t0)\n lw s2, 0x440(t0)\n lw s3, 0x640(t0)\n"
@@ -259,7 +259,7 @@ def test_wait_instruction_covers_the_registers_too() -> None:
 
 
 def test_polling_gives_the_round_to_others() -> None:
-    """No busy loop: the first look says busy, the next one finished."""
+    """There is no busy loop: the first poll says busy, the next one finished."""
     registers = {**address(SRC, 0), **destination(0, 0x40, 1), LENGTH: 64}
     system = ran(only(0, go(1, registers)), Memories.random(4, 0), FOUR)
     assert system.tiles[0].retired < 60
@@ -283,7 +283,7 @@ OUTSIDE_SPM = r"outside the SPM \(0x0\.\.0x3fff\)"
 
 
 def refusal(text: str, machine: object = FOUR, **options: object) -> str:
-    """The fault of a program, which has moved nothing."""
+    """Return the fault of a program that has moved nothing."""
     before = Memories.random(4, "refused")
     system: System = build(only(0, text), machine, **options)  # type: ignore[arg-type]
     before.into(system)

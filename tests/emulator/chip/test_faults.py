@@ -1,6 +1,6 @@
 """Refusals of engine instructions: every operand, rule and range of every record, and the messages.
 
-Kernels are replaced by one that does nothing, so that legal instructions cost nothing either.
+Kernels are replaced by one that does nothing, so that legal instructions also take no time.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def test_the_example_is_legal(record: Instruction) -> None:
 
 @every_record
 def test_the_last_byte_is_legal_and_the_next_is_not(record: Instruction) -> None:
-    """Every address operand of every record at the end of its memory, in both memories where it has two."""
+    """Every address operand of every record at the end of its memory, or of both memories if it allows
+    two."""
     tried = 0
     for operand in record.operands:
         for start in {"spm": (0,), "ddr": (BASE,), "any": (0, BASE)}.get(operand.memory, ()):
@@ -82,7 +83,7 @@ def test_the_last_byte_is_legal_and_the_next_is_not(record: Instruction) -> None
 
 
 def check_refused(record: Instruction, operand: Operand, values: tuple[int, ...]) -> None:
-    """That a register with any of the values that the operand may not have is a fault."""
+    """A register with any value that the operand does not allow is a fault."""
     for value in values:
         if operand_error(operand, value) and operand.high < 1 << 63 and -(1 << 63) <= value < 1 << 63:
             found = EXAMPLES[record.mnemonic].put(operand.name, value).fault()
@@ -90,7 +91,7 @@ def check_refused(record: Instruction, operand: Operand, values: tuple[int, ...]
 
 
 def far_outside(operand: Operand) -> tuple[int, ...]:
-    """Negative, and 64-bit values whose low words would be legal."""
+    """Negative values, and 64-bit values whose low words would be legal."""
     return (_below(operand) if operand.scalar else -1, -(1 << 63), (1 << 32) + operand.low, 1 << 62)
 
 
@@ -379,7 +380,7 @@ def test_a_jump_into_a_wide_instruction_names_it() -> None:
 
 
 def test_data_in_code_hides_nothing() -> None:
-    """A constant that looks like the header of a long instruction does not swallow what follows it."""
+    """A constant that looks like the header of a long instruction does not hide the code after it."""
     build("_start: j 1f\n .word 0x1f80707f\n1: ncc.wait\n li a7, 93\n ecall").run()
 
 
@@ -430,7 +431,7 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.mark.long
 def test_a_small_program_runs_under_a_memory_limit(tmp_path: Path) -> None:
-    """2 GiB of address space do not hold 64 GiB of DDR: less of it is mapped."""
+    """64 GiB of DDR do not fit 2 GiB of address space, so less of it is mapped."""
     program = tmp_path / "p.bin"
     source = tmp_path / "p.s"
     source.write_text("_start: td.memset.fp32 dst=0, value=0, n=4\n ncc.wait\n li a7, 93\n li a0, 0\n ecall")

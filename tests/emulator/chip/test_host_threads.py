@@ -1,6 +1,6 @@
 """Rounds of tiles that end without Python, by any number of threads, against rounds that Python ends.
 
-In a run with an observer that needs them Python sees the ends of all rounds. Simulated time does not.
+Python handles the ends of all rounds in a run with an observer that needs them. Simulated time does not.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def test_a_run_that_nobody_watches_comes_to_python_once(monkeypatch: pytest.Monk
 
 
 def ending(call: str) -> str:
-    """Tiles with work in the queues of two workers that leave one by one, their last words behind them."""
+    """Tiles with work in the queues of two workers exit one by one, after their last words."""
     return f"""{OWN}
         td.memset.int32 dst=0x200, value=s0, n=64
         li t0, 1

@@ -1,4 +1,4 @@
-"""The performance counters of the NCC: instructions by unit and worker, exceptions, stopping at them."""
+"""The performance counters of the NCC: instructions by unit and worker, exceptions, stops at exceptions."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_writing_enable_once_more_loses_nothing() -> None:
 
 @pytest.mark.parametrize("still", [True, False])
 def test_clear(still: bool) -> None:
-    """It zeroes the counters and does not change whether they count."""
+    """It sets the counters to zero, and does not change if they count."""
     work = f"{issue('CT', 2)} ncc.wait worker=2\n"
     stop = "" if still else "sw zero, 0(t0)\n"
     text = f"sw t1, 0(t0)\n{work * 3}{stop} sw t1, {CLEAR}(t0)\n{work}"
@@ -145,7 +145,7 @@ def test_busy_time_of_an_instruction_at_work() -> None:
     text = f"sw t1, 0(t0)\n{issue('RDMA', 0)} {reads(0x154)} ncc.wait\n {again}"
     system = run(text, sinks=[slices], machine=sharp(ONE))  # a new line of code would take the core longer
     meanwhile, afterwards = found(system, 2)
-    assert 0 < meanwhile < 100 < 200 < afterwards  # the core is there before the RDMA is done
+    assert 0 < meanwhile < 100 < 200 < afterwards  # the core arrives before the RDMA is complete
     assert afterwards == slices.busy(UNITS.index("RDMA")) // TICKS
 
 

@@ -1,7 +1,7 @@
-"""Copies that compiled code records and executes, against copies that Python executes one after another.
+"""Copies that compiled code records and executes, compared with copies that Python executes one by one.
 
-For an observer that needs the ends of rounds Python makes every copy (``dte``), which ``test_dte`` holds
-against plain bytes.
+For an observer that needs the ends of rounds, Python makes every copy (``dte``), which ``test_dte`` compares
+with plain bytes.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def made_by_python(monkeypatch: pytest.MonkeyPatch, text: str, **options: Any) -
 
 
 def repeated(send: str, times: int = 50) -> str:
-    """Every tile sends the same again and again, the next tile's number in t1."""
+    """Every tile sends the same data repeatedly; t1 has the next tile's number."""
     return f"""_start: csrr s0, mhartid
         addi t1, s0, 1
         andi t1, t1, 3
@@ -114,7 +114,7 @@ def test_copies_that_are_apart_need_no_python(monkeypatch: pytest.MonkeyPatch, t
     text = repeated("dte.gather dst=0x100, src=0x3000, tile=t1, n=16, src_stride0=32, src_iter0=4")
     assert made_by_python(monkeypatch, text, threads=threads) == 0
     place = f"li t3, {DDR_ADDRESS + 0x1000:#x}\n slli t4, s0, 8\n add t3, t3, t4\n li t4, {DDR_ADDRESS:#x}\n"
-    text = repeated(place + "dte.unicast dst=t3, src=t4, tile=t1, n=256")  # within DDR, one beside the other
+    text = repeated(place + "dte.unicast dst=t3, src=t4, tile=t1, n=256")  # within DDR, adjacent
     assert made_by_python(monkeypatch, text, threads=threads) == 0
 
 
@@ -162,7 +162,7 @@ def test_simulated_time_needs_no_python_for_copies(monkeypatch: pytest.MonkeyPat
 
 
 def test_more_copies_than_there_is_room_for() -> None:
-    """The later ones go over the earlier ones."""
+    """Later copies overwrite earlier ones."""
     one = "".join(
         f" li t0, {0x1000 + 8 * (i % 5)}\n dte.unicast dst=t0, src={4 * i}, tile=2, n=12\n" for i in range(90)
     )
@@ -175,7 +175,7 @@ def test_more_copies_than_there_is_room_for() -> None:
 
 
 def test_instructions_and_registers_in_one_round_keep_their_order() -> None:
-    """Four copies to one place, the second by registers: only the last is to be seen, and its marks."""
+    """Four copies to one place, the second one by registers; only the last one remains, with its marks."""
     registers = fill(1, {**address(0, 0x20), **destination(0, 0x1000, 3), 0x18: 24} | loops(0x20))
     start = " li t1, 1\n sw t1, 0x38(t0)\n"
     for last in range(4):
@@ -230,7 +230,7 @@ def test_what_is_refused_after_good_copies(send: str, message: str) -> None:
 
 
 def test_the_notes_of_a_fault_are_not_made() -> None:
-    """The round never ends: as in Python, copies that were started in it stay undone."""
+    """The round never ends, so copies that were started in it stay undone, as in Python."""
     text = only(2, " dte.unicast dst=0x1000, src=0, tile=1, n=4\n ebreak\n")
     before, systems = Memories.random(4, 0), []
     for options in ({}, {"timed": True}):

@@ -167,7 +167,7 @@ CHECKED = {CONFIG + 4 * SPM_STREAM: config(48), CHECK + 4: 1 << SPM_STREAM - 32}
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_transport_errors(ready: dict[int, int], sent: dict[str, int], why: str) -> None:
-    """Nothing arrives, nothing is counted, and the sender's status says so."""
+    """Nothing arrives, nothing is counted, and the sender's status shows that."""
     text = pair(send(1, 0x800, 32, sent.get("user", user_id(SPM_STREAM))), "", fsm(ready))
     before = Memories.random(4, "stream")
     system = ran(text, before, FOUR)

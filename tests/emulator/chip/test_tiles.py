@@ -1,4 +1,4 @@
-"""Tiles together: DTE copies, barriers, deadlocks, and results that depend on no thread count."""
+"""Several tiles: DTE copies, barriers, deadlocks, and results for any number of threads."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def memories(system: System) -> bytes:
 
 
 def test_ring_all_gather_and_determinism() -> None:
-    """Sixteen tiles; the same bytes, counts and registers for every number of threads and in every run."""
+    """Sixteen tiles give equal bytes, counts and registers for every number of threads and in every run."""
     runs = [run(RING, SIXTEEN, threads=threads) for threads in (1, 2, 4, 1, 4)]
     for tile in range(16):
         assert spm(runs[0], tile, 0x1000, 64) == [100 + t for t in range(16) for _ in range(4)]
@@ -148,7 +148,7 @@ def test_ring_all_gather_and_determinism() -> None:
 
 
 def test_barriers_of_two_groups_and_then_of_all() -> None:
-    """Pairs swap through DDR, then tile 0 adds up what all have."""
+    """Pairs of tiles swap data through DDR, then tile 0 adds all of it."""
     text = (
         OWN
         + """
@@ -176,7 +176,7 @@ def test_a_barrier_of_one_is_no_wait() -> None:
 
 
 def test_polling_a_flag_in_ddr_ends() -> None:
-    """A tile that waits in a loop does not keep the others from running."""
+    """A tile that waits in a loop does not prevent the others from running."""
     text = """_start: csrr t0, mhartid
         la t1, flag
         bnez t0, 2f

@@ -73,11 +73,11 @@ def test_dte_wait_waits_for_other_chips() -> None:
     start = copy(user=0).partition("5:")[0]
     mesh = ran(parts(h0=f"{start} dte.wait\n li t0, 0x400200\n lw s2, 0x40(t0)\n"))
     assert register(mesh, 0, 18) == FINISHED
-    assert mesh.chips[0].time.ends[0] > 2 * 1_000_000  # a link there and back
+    assert mesh.chips[0].time.ends[0] > 2 * 1_000_000  # a link in both directions
 
 
 def test_an_update_makes_a_packet_in_ddr_ready() -> None:
-    """Its bytes are there by then, because the sender has seen that they are."""
+    """Its bytes have arrived, because the sender has seen that they have."""
     stream, size = 28, 4096
     sender = copy(hart=3, at=DDR_ADDRESS, user=1 << 15 | stream, length=size)
     receiver = ready(size, stream=stream) + wait(stream) + " li t0, 0x80300000\n lbu s4, 63(t0)\n"
@@ -94,7 +94,7 @@ def test_what_a_stream_refuses_is_an_error_at_the_sender() -> None:
 
 
 def test_messages_are_plain_data() -> None:
-    """Chips need not be in one process: everything on a link can be packed and unpacked."""
+    """Chips need not be in one process, because everything on a link can be packed and unpacked."""
     passed: list[Passage] = []
     sender = copy() + update(1, 1, 1 | 60 << 12)
     loaded(parts(h0=sender, h3=ready() + wait()), strict=True, passed=passed.append).run(1_000_000)
@@ -105,7 +105,7 @@ def test_messages_are_plain_data() -> None:
 
 
 def test_the_table_of_cards() -> None:
-    """Chip, number and set of good tiles, coordinates; then those of tiles; all ones where none is."""
+    """Chip, number and set of good tiles, coordinates; then those of tiles; all ones if there is none."""
     chips = msgspec.structs.replace(chips_of(SQUARE), good=(3, 2, 3, 3))
     found = msgspec.structs.replace(SQUARE, chips=chips)
     look = " li t0, 0x17f000000\n lwu s4, 64(t0)\n lwu s5, 72(t0)\n lwu s6, 76(t0)\n lwu s7, 80(t0)\n"

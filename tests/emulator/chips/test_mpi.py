@@ -1,4 +1,4 @@
-"""tx8emu under mpiexec: the same output as in one process, one line for a failure, a rank that is killed."""
+"""tx8emu under mpiexec: the same output as in one process, one line for a failure, and a killed rank."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MESH = ["ring.bin", "--chips", "2x2", "--random", "0", "-q"]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with the ring of four chips, and with one that forgets to wait."""
+    """A folder with the ring of four chips, and with a version that forgets to wait."""
     for name, text in (("ring", RING), ("hasty", HASTY)):
         (tmp_path / f"{name}.bin").write_bytes(write_image(asm.assemble(text, f"{name}.s")))
     return tmp_path

@@ -1,4 +1,4 @@
-"""Random programs on several chips: right results, the same in every order in which chips are emulated."""
+"""Random programs on several chips: right results, equal for every order in which chips are emulated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def times(mesh: ChipMesh) -> list[tuple[list[int], int]]:
 
 
 def seeds(count: int, all_of_them: int) -> list[object]:
-    """A few seeds for every run, the rest for the long run."""
+    """A few seeds for every run, the others for the long run."""
     return [pytest.param(n, marks=pytest.mark.long) if n >= count else n for n in range(all_of_them)]
 
 
@@ -60,7 +60,8 @@ def left_out(case: Case) -> list[int]:
 
 
 def seed_of_a_racing_case(seed: int, found: Machine) -> int:
-    """The first of ``seed``, ``seed`` + 1000, ... whose program needs one of its waits; some need none."""
+    """The first of ``seed``, ``seed`` + 1000, ... whose program needs one of its waits, because some need
+    none."""
     return next(each for each in itertools.count(seed, 1000) if left_out(Case.random(each, found)))
 
 

@@ -60,7 +60,7 @@ def test_nothing_depends_on_how_long_letters_take(seed: int) -> None:
 
 
 def small_ranks(text: str, limit: int | None = None) -> list[RankMesh]:
-    """A program on two chips, each on a rank of its own; Fault as its run."""
+    """Run a program on two chips, each on its own rank; Fault as in a run."""
     one = loaded(text)
 
     def made(post: ThreadsPost) -> RankMesh:
@@ -122,7 +122,7 @@ def test_what_is_under_way_counts_until_its_receiver_has_it() -> None:
     outlook.promised(1, [75])
     outlook.received(1, [1, 0, 0])
     assert outlook.times.tolist() == [800, 75, 900]
-    outlook.received(1, [2, 0, 0])  # the letter of rank 0 about the second one comes later
+    outlook.received(1, [2, 0, 0])  # the letter of rank 0 about the second one arrives later
     outlook.promised(1, [500])
     outlook.sent(0, Sending(1, 1, 60))
     assert outlook.times.tolist() == [800, 500, 900]

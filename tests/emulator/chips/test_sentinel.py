@@ -35,7 +35,7 @@ class Rank(NamedTuple):
         os.write(self.says, "".join(f"{line}\n" for line in lines).encode())
 
     def die(self) -> None:
-        """The process is killed, and is not taken away; its pipes end."""
+        """The process is killed but not reaped; its pipes end."""
         os.close(self.lives)
         os.close(self.says)
         self.end_process()
@@ -73,7 +73,7 @@ def both(ranks: Ranks) -> str:
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_the_rank_that_died_first_is_named(victim: int, ranks: Ranks) -> None:
-    """As mpiexec does, another process ends the other rank before the sentinel looks."""
+    """Like mpiexec, another process ends the other rank before the sentinel looks."""
     found = watching(ranks)
     ranks[victim].say(f"does chips {victim}")
     for each in (ranks[victim], ranks[1 - victim]):
@@ -84,7 +84,7 @@ def test_the_rank_that_died_first_is_named(victim: int, ranks: Ranks) -> None:
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_the_rank_whose_process_has_ended_first_is_named(victim: int, ranks: Ranks) -> None:
-    """Its pipes stay open, because something else holds them."""
+    """Its pipes stay open, because another process holds them."""
     found = watching(ranks)
     for each in (ranks[victim], ranks[1 - victim]):
         each.end_process()
@@ -194,7 +194,7 @@ def said(kind: str, *paths: Path) -> str:
 
 
 def after_its_death(rank: Rank, ranks: Ranks, *lines: str) -> None:
-    """A rank says something and dies; the sentinel tidies up."""
+    """A rank reports something and dies; the sentinel tidies up."""
     found = watching(ranks)
     rank.say(*lines)
     rank.die()
@@ -236,7 +236,7 @@ def test_a_file_that_grows_after_a_set_was_kept_is_not_whole(ranks: Ranks, tmp_p
 @pytest.mark.parametrize("whole", [False, True])
 @pytest.mark.parametrize("case", ["not announced", "of another rank", "announced later", "elsewhere"])
 def test_files_that_were_not_announced_stay(case: str, whole: bool, ranks: Ranks, tmp_path: Path) -> None:
-    """Whatever a rank says of them: they are neither removed nor renamed."""
+    """They are neither removed nor renamed, whatever a rank reports."""
     name, target, other = tmp_path / "precious", tmp_path / "y.npy", tmp_path / "sub" / "y.npy"
     name.write_text("bytes")
     other.parent.mkdir()
@@ -313,7 +313,7 @@ def test_segments_of_mpi_that_a_process_has_mapped(segments: list[Path]) -> None
 def test_segments_that_a_rank_has_mapped_are_removed_after_its_death(
     ranks: Ranks, segments: list[Path]
 ) -> None:
-    """Files that are not segments of MPI, or were made anew, stay whatever the rank has reported."""
+    """Files that are not segments of MPI, or were made later, are kept whatever the rank has reported."""
     inodes = {str(path): path.stat().st_ino for path in segments}
     inodes[str(segments[2])] += 1
     after_its_death(ranks[0], ranks, f"maps {json.dumps(inodes)}")
@@ -331,7 +331,7 @@ def test_segments_that_a_rank_has_mapped_later_are_removed(ranks: Ranks, segment
 
 
 class OneRank:
-    """A communicator of MPI that has this process alone."""
+    """A communicator of MPI that contains only this process."""
 
     def gather(self, fact: object) -> list[object]:
         return [fact]
@@ -402,7 +402,7 @@ def test_no_other_user_reaches_the_sentinel(started: tuple[int, subprocess.Popen
 
 
 def test_the_sentinel_has_no_file_with_a_name(started: tuple[int, subprocess.Popen[bytes], int]) -> None:
-    """Its pipes, and devices: nothing lies anywhere that could be opened, or be left."""
+    """It has only pipes and devices, so no file exists that others could open, or that could be left."""
     end, kinds = time.monotonic() + 10, {"not looked yet"}
     while not kinds <= {"pipe", "anon_inode"} and time.monotonic() < end:  # it reads files while it starts
         targets = {link for each in Path(f"/proc/{started[1].pid}/fd").iterdir() if (link := _target(each))}
@@ -420,7 +420,7 @@ def _target(link: Path) -> str:
 
 
 def test_a_rank_that_is_gone_before_its_sentinel_starts() -> None:
-    """Its pipes are closed; the pipes of a living rank must be opened."""
+    """Its pipes are closed; those of a living rank must be opened."""
     gone = subprocess.Popen(["true"])
     gone.wait()
     end = team._opened(gone.pid, 3)

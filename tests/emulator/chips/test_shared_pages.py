@@ -49,7 +49,7 @@ def mappings() -> list[dict[str, int]]:
 
 @pytest.fixture
 def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    """Four chips, of whose constants tile 0 of chip 1 changes a byte."""
+    """Four chips; tile 0 of chip 1 changes a byte of their constants."""
     monkeypatch.chdir(tmp_path)
     Path("weights.bin").write_bytes(np.random.default_rng(0).bytes(MEGABYTES << 20))
     found: Machine = machine(2, 2)

@@ -47,7 +47,7 @@ def test_who_gives_up_and_sends_then_is_heard() -> None:
 
 
 def test_a_strict_run_names_a_loop_over_memory() -> None:
-    """Without a register that it polls; a flag that comes ends the loop."""
+    """The loop polls no register, and a flag that arrives ends it."""
     loop = " li t0, 0x30400800\n8: lw t1, 0(t0)\n li t2, 0x04030201\n bne t1, t2, 8b\n"
     with pytest.raises(Fault, match=r"chip 1: tile 1 at .* loops without progress; no link"):
         loaded(parts(h3=loop), strict=True).run(1 << 24)

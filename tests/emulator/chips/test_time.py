@@ -79,7 +79,7 @@ def test_a_receiver_has_waited_since_it_came_to_its_wait() -> None:
 
 
 def test_two_tiles_share_a_link() -> None:
-    """Both want it at once: the second waits for as long as the bytes of the first take."""
+    """Both need it at once, so the second one waits while the bytes of the first one pass."""
     size = 5000
     sender = copy(length=size, user=0)
     alone = ran(parts(h0=sender), WARM)
@@ -110,7 +110,7 @@ def message(ticket: int, size: int, target: int) -> RemoteUpdate:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_link_is_a_queue(seed: int) -> None:
-    """Against the recurrence begin = max(arrival, end of the one before), in the order of arrival."""
+    """Compared with the recurrence begin = max(arrival, end of the one before), in the order of arrival."""
     rng, chips = random.Random(seed), chips_of(machine(2, 1))
     links = ChipLinks(0, chips, rates(PAIR, chips))
     given = [(rng.randrange(50_000), rng.randrange(5000)) for _ in range(40)]
@@ -126,7 +126,8 @@ def test_a_link_is_a_queue(seed: int) -> None:
 
 
 def test_what_passes_through_waits_in_line() -> None:
-    """A message from a neighbour and one of the chip itself want the same link; the own one goes first."""
+    """A message from a neighbour and one of the chip itself need the same link; the chip's own message goes
+    first."""
     chips = chips_of(machine(3, 1))
     links = ChipLinks(1, chips, rates(PAIR, chips))
     links.pass_on(Hop(500, 0, 0, 1, message(0, 100, 2)))

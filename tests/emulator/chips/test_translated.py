@@ -1,4 +1,4 @@
-"""Chips run the same program with DDR of their own, also where frequent parts are translated."""
+"""Chips run the same program with separate DDR, also where frequent parts are translated."""
 
 from __future__ import annotations
 

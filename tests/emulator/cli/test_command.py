@@ -59,7 +59,7 @@ def doubler(tmp_path: Path) -> str:
 
 
 def failure(capsys: Capture, *arguments: str) -> str:
-    """The one line on stderr of a run whose input is at fault."""
+    """Return the only line on stderr of a run whose input is wrong."""
     assert main(["-q", *arguments]) == 1
     out, err = capsys.readouterr()
     assert out == "" and err.count("\n") == 1 and err.startswith("tx8emu: error: ")
@@ -459,7 +459,7 @@ def test_usage(arguments: list[str], message: str, tmp_path: Path, capsys: Captu
 
 @pytest.mark.long
 def test_a_closed_pipe_is_silent(tmp_path: Path) -> None:
-    """The reader of a long dump goes away."""
+    """The reader of a long dump exits."""
     program = assembled(tmp_path, "_start: nop")
     command = [*MAIN, program, *(f"--dump-ddr=0x{0x280000000 + 16 * k:x}:16" for k in range(3000))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -510,7 +510,8 @@ def test_an_interrupt_ends_an_endless_program(body: str, tmp_path: Path) -> None
 
 
 def cache_without_one(program: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The smallest kernel of a program: the file missing in a cache that has all others and the secret."""
+    """The smallest kernel of a program, whose file is missing in a cache with all other kernels and the
+    secret."""
     used: list[str] = []
     load = store.load
     with monkeypatch.context() as patched:

@@ -1,4 +1,4 @@
-"""tx8emu --json: one object about a run, by the documented schema; exit statuses as without it."""
+"""tx8emu --json: one object about a run, by the documented schema; exit statuses do not change."""
 
 from __future__ import annotations
 

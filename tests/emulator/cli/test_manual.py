@@ -1,4 +1,5 @@
-"""``tx8emu --instructions``: every record is there, patterns select, mistakes are one line, little loads."""
+"""``tx8emu --instructions``: every record is listed, patterns select, mistakes give one line, few modules are
+loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tx8emu --random: the same arrays as those of tx8cc, in a documented distribution."""
+"""tx8emu --random: the same arrays as tx8cc, in a documented distribution."""
 
 from __future__ import annotations
 

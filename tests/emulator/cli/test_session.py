@@ -209,7 +209,7 @@ def test_the_machine_is_not_replaced(folder: Path, capsys: pytest.CaptureFixture
 
 
 def test_a_step_may_read_what_a_step_before_has_written(folder: Path) -> None:
-    """Also when the files are there from an earlier run of the script."""
+    """They are written again if an earlier run of the script has left them."""
     steps = [
         {"run": {"inputs": {"x": "x.npy"}, "outputs": {"y": "y.npy"}}},
         {"save": "a.steps"},

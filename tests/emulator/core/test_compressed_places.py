@@ -26,7 +26,7 @@ RECORDS = rvc.compressed_by_mnemonic()
 
 
 def test_jumps_into_an_instruction_execute_what_is_there() -> None:
-    """The upper half of ``lui`` is c.addi a1, 5; the jump back comes after it."""
+    """The upper half of ``lui`` is c.addi a1, 5; the jump back goes to the place after it."""
     inside = RECORDS["c.addi"].encode({"rd": 11, "imm": 5})
     text = f"""
     _start: la t0, 1f
@@ -203,7 +203,7 @@ def test_a_jump_to_where_no_program_is_faults_at_the_target(jump: str, link: int
 
 
 def test_the_missing_half_of_an_instruction_is_a_fetch_fault() -> None:
-    """mepc is the instruction, mtval the half that is not there (volume II, mtval)."""
+    """mepc is the instruction, mtval the half that is missing (volume II, mtval)."""
     body = "la t2, last\nc.jr t2"
     head = '.section .text.end, "ax"\n.base 0x80100000\nc.nop\nlast: .half 0x0513\n.text\n'
     assert trap(body, head) == (1, 0x80100004, 0x80100002)
@@ -285,7 +285,7 @@ def test_every_limit_of_a_loop() -> None:
 
 @needs_jit
 def test_a_long_loop_is_translated_where_it_runs() -> None:
-    """By the emulator's own choice: all of the loop, its function included, and nothing else."""
+    """By the emulator's own choice, all of the loop with its function is translated, and nothing else."""
     system = build(LOOP.format(turns=2_000_000))
     system.tiles[0].set_register(2, W.spm_weak + 64)
     with pytest.raises(Fault, match="ebreak"):
@@ -301,7 +301,7 @@ def test_a_long_loop_is_translated_where_it_runs() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_predecoded_words_are_those_of_the_records(seed: int) -> None:
-    """Of random text, word by word: operation, registers and immediate as the records decode them."""
+    """Compare random text word by word: operation, registers and immediate as the records decode them."""
     rng = random.Random(seed)
     text = bytes(rng.choice((rng.randrange(256), 0x13, 0x01, 0x85)) for _ in range(3000))
     operations = operation_records()

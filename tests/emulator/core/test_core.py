@@ -197,7 +197,7 @@ def test_running_off_the_end() -> None:
 
 
 def test_text_is_executed_as_it_was_loaded() -> None:
-    """A program that overwrites its text executes the old one until a fence.i."""
+    """A program that overwrites its text executes the old text until a fence.i."""
     words = [
         word("sw", rs1=6, rs2=0, imm=8),
         word("addi", rd=5, rs1=0, imm=1),

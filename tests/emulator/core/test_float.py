@@ -50,7 +50,7 @@ def start(system: System, pc: int, f: list[int], x: list[int], fcsr: int) -> Non
 @pytest.mark.parametrize("fcsr", [0, 1, 0x21, 0x81])
 @pytest.mark.parametrize("record", FLOATS, ids=lambda r: r.mnemonic)
 def test_every_instruction_does_what_its_body_says(record: Scalar, fcsr: int) -> None:
-    """With inexact set already and not: the host's operations are tried in the first case only."""
+    """With inexact already set and without; only in the first case the host's operations are tried."""
     form = FORMS["d" if ".d" in record.mnemonic else "s"]
     rng = random.Random(record.match ^ fcsr)
     integer = {field.name for field in record.fields if field.kind == "register"}
@@ -77,7 +77,8 @@ def test_every_instruction_does_what_its_body_says(record: Scalar, fcsr: int) ->
 @pytest.mark.parametrize("letter", FORMS)
 @pytest.mark.parametrize("fcsr", [0, 1])
 def test_results_at_the_borders_of_the_normal_range(letter: str, fcsr: int) -> None:
-    """A product that is rounded up to the smallest normal number may have been tiny; one may overflow."""
+    """A product that is rounded up to the smallest normal number may have been tiny; another one may
+    overflow."""
     form, rng = FORMS[letter], random.Random(4)
     system = System(words_image([word(f"fmul.{letter}", rd=30, rs1=1, rs2=2, rm=7), EBREAK]), ONE)
     one = ((1 << form.exponent_bits - 1) - 1) << form.mantissa_bits
@@ -156,7 +157,7 @@ def test_device_registers_take_no_float_access() -> None:
 
 
 def test_a_program_of_floats() -> None:
-    """Newton's method for the square root of 2, and what its last step rounds."""
+    """Newton's method for the square root of 2, and the rounding error of its last step."""
     text = """
         la t0, two
         fld fa0, (t0)

@@ -345,7 +345,7 @@ def test_refused_engine_instructions_are_dropped_where_that_is_asked_for() -> No
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_tiles_that_get_hot_on_threads(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Quanta so short that all tiles reach translations, made while others run."""
+    """Quanta are so short that all tiles reach translations, which are made while others run."""
     monkeypatch.setattr(system_module, "QUANTUM", 400)
     inner = "1: li t0, 50\n3: add t1, t1, t0\n sd t1, 0(sp)\n addi t0, t0, -1\n bnez t0, 3b\n td"
     text = ENGINES.format(turns=100).replace("1:  td", inner)

@@ -56,7 +56,8 @@ def test_every_instruction_but_those_of_the_environment_is_translated() -> None:
 
 
 def test_no_instruction_is_described_again() -> None:
-    """The translator's sources name no instruction: bodies and kinds come from the records and the core."""
+    """The translator's sources name no instruction, because bodies and kinds come from the records and the
+    core."""
     folder = Path(translate.__file__).parent
     strings = [
         node.value

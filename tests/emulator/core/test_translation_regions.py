@@ -55,7 +55,7 @@ NEST = """
 
 @pytest.mark.parametrize(("index", "link"), [(2, -1), (5, -1), (9, 5), (10, 5)])
 def test_a_region_is_the_loops_around_a_place(index: int, link: int) -> None:
-    """Callers are found through the return address; what follows the loops is left out."""
+    """Callers are found through the return address; code after the loops is omitted."""
     blocks = region_at(layout_of(NEST), FULL * index, FULL * link)
     covered = {n for found in blocks.values() for n in found}
     assert covered >= full(1, 2, 3, 4) and not covered & full(0, 8)
@@ -64,7 +64,7 @@ def test_a_region_is_the_loops_around_a_place(index: int, link: int) -> None:
 
 @pytest.mark.parametrize("index", [0, 63, 64, 70, 130, 201])
 def test_a_region_holds_the_place_it_was_made_for(index: int) -> None:
-    """Also where the block is longer than one may be."""
+    """So is a block that is longer than the limit."""
     layout = layout_of("_start:" + " addi a0, a0, 1\n" * 200 + " bnez a0, _start\n li a1, 1\n ebreak")
     blocks = nearest(region_at(layout, FULL * index, -1), 1)
     assert len(blocks) == 1 and any(FULL * index in block for block in blocks.values())
@@ -92,7 +92,7 @@ def test_nothing_is_translated_where_python_executes() -> None:
     st.lists(st.integers(0, (1 << 32) - 1), min_size=1, max_size=30), st.integers(0, 29), st.integers(-9, 99)
 )
 def test_regions_of_any_words(words: list[int], index: int, link: int) -> None:
-    """Blocks lie inside the program, hold neighbours, and each place begins one block at most."""
+    """Blocks are inside the program and have neighbours; each place begins at most one block."""
     system = System(words_image([*words, *[EBREAK] * 30]), ONE)
     layout = system.code.translation.layout
     for first, found in region_at(layout, index, link).items():

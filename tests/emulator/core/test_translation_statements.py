@@ -44,7 +44,7 @@ pytestmark = needs_jit
 
 
 class Function(Statements):
-    """One plain function of two words as an LLVM function, without a machine behind it."""
+    """One plain function of two words as an LLVM function, without a machine around it."""
 
     def load_word(self, place: int) -> Any:
         raise Untranslatable("no state here")
@@ -190,7 +190,7 @@ VALUES = (
     ids=lambda f: f.__name__,
 )
 def test_a_function_means_what_python_means(function: Callable[..., int]) -> None:
-    """Both operands unknown; and each of them known when the text is written."""
+    """Both operands are unknown, or one of them is known when the text is written."""
     code = compiled(function)
     with np.errstate(all="ignore"):
         for a in VALUES:

@@ -80,7 +80,7 @@ def test_a_breakpoint_gives_its_own_address() -> None:
 
 @pytest.mark.parametrize(("jump", "links"), [("jalr ra, (a0)", True), ("jr a0", False)])
 def test_a_target_outside_the_program_traps_at_the_target(jump: str, links: bool) -> None:
-    """The jump itself is complete; the fetch faults."""
+    """The jump itself is complete, and the fetch faults."""
     system = run(HANDLER.format(body=f"li a0, 0x1000\nli ra, 77\nhere: {jump}"))
     x, here = system.tiles[0].register, system.image.symbols["here"].address
     assert (x(8), x(9), x(18), x(1)) == (1, 0x1000, 0x1000, here + 4 if links else 77)
@@ -132,7 +132,7 @@ def test_without_a_handler_an_unknown_call_answers() -> None:
     [("0x1000", "the program counter left the program"), ("bad", "illegal instruction: 0x0000 is")],
 )
 def test_a_handler_that_cannot_run_is_a_fault(handler: str, text: str) -> None:
-    """Not an endless loop: the same trap would come again and again."""
+    """It is not an endless loop, although the same trap would repeat forever."""
     run(f"la t0, {handler}\ncsrw mtvec, t0\nebreak\n.balign 4\nbad: .insn 0", text)
 
 
@@ -190,7 +190,7 @@ def test_registers_that_read_zero(name: str) -> None:
     ("name", "value"), [("mvendorid", 0x5B7), ("mhcr", 0x1FF), ("mccr2", 0x42000A), ("mhint", 0xA4000)]
 )
 def test_registers_of_the_cores_maker_read_as_on_the_card(name: str, value: int) -> None:
-    """Writes to those that can be written change nothing: there is no cache to switch."""
+    """Writes to the writable ones change nothing, because there is no cache to switch."""
     write = "" if CSRS[name] >> 10 == 3 else f"csrw {name}, a0\n"
     assert run(f"li a0, -1\n{write}csrr s0, {name}\nebreak").tiles[0].register(8) == value
 
@@ -303,7 +303,7 @@ def test_each_tile_fetches_for_itself() -> None:
 
 
 def test_fence_i_does_not_extend_the_program() -> None:
-    """Only the executable segments are fetched: data stay data."""
+    """Only the executable segments are fetched; data remains data."""
     text = f"la t0, data\nli t1, {NEW}\nsw t1, (t0)\nfence.i\njr t0\n.data\ndata: .word 0"
     run(text, "which is outside the program")
 

@@ -1,4 +1,4 @@
-"""--explore: other orders of the same program, and the instruction named when one changes the result."""
+"""--explore: other orders of the same program; the instruction is named when one changes the result."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_generated_programs_without_races(seed: int) -> None:
 
 
 def test_a_wait_left_out_is_found() -> None:
-    """In some of them: a race whose bytes are the same either way changes nothing."""
+    """Only some of them differ, because a race with equal bytes either way changes nothing."""
     found = []
     for seed in range(3):
         broken = orderly(Random(seed)).replace("ncc.wait worker=1", "nop")

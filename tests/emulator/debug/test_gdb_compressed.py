@@ -40,7 +40,7 @@ def test_breakpoints_and_steps(tmp_path: Path) -> None:
         for place in (loop, here):
             assert client.ask(f"Z0,{place:x},2") == "OK"
         found = []
-        for _ in range(3):  # a client steps off a breakpoint before it goes on
+        for _ in range(3):  # a client steps over a breakpoint before it continues
             found += [at(client, client.ask(packet)) for packet in ("vCont;c:1", "vCont;s:1")]
         assert found == [loop, loop + 2, here, here + 2, loop, loop + 2]
         for place in (loop, here):

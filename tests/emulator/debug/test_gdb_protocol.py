@@ -65,7 +65,7 @@ def client(server: Server) -> Iterator[Client]:
 
 @pytest.fixture(scope="module")
 def stopped(image: Path) -> Iterator[Client]:
-    """A client of a program that never continues; its tests leave no state for one another."""
+    """A client of a program that never continues; its tests leave no state to each other."""
     with serving(image) as server, Client(server) as connected:
         yield connected
 
@@ -128,7 +128,7 @@ X = np.arange(6, dtype=np.float16).reshape(2, 3)
 
 
 def test_tensors_are_shown_and_saved(tmp_path: Path) -> None:
-    """By name and by place, of SPM and DDR, in any layout; no file of the run is written over."""
+    """By name and by place, of SPM and DDR, in any layout; no file of the run is overwritten."""
     program = assembled(tmp_path, TENSORS)
     np.save(tmp_path / "x.npy", X)
     (tmp_path / "results.npy").write_bytes(b"of last week")
@@ -315,7 +315,7 @@ def test_without_acknowledgements(client: Client) -> None:
 
 @pytest.mark.parametrize("chunk", [1, 7, 1 << 20])
 def test_a_debugged_program_runs_in_the_same_rounds(image: Path, chunk: int) -> None:
-    """Wherever a round is left and taken up again, counts, results and time are the ordinary ones."""
+    """A round may be left and continued anywhere: counts, results and time are the ordinary ones."""
     text = """\
         csrr    t0, mhartid
         li      t1, 0x30420000
@@ -387,7 +387,7 @@ def test_a_lost_client_costs_no_results(
         client.send(data)
         time.sleep(0.05)
     except OSError:
-        pass  # the server has closed the connection already
+        pass  # the server has already closed the connection
     client.close()
     messages = ran_on(server, image)
     assert f"tx8emu: gdb: the client is gone: {complaint}" in messages

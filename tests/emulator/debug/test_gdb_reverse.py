@@ -1,4 +1,4 @@
-"""Reverse execution under the debugger: with the real GDB, and against a run that only goes forward."""
+"""Reverse execution under the debugger: with the real GDB, and compared with a run that only goes forward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instructions in the queues as ``monitor queues`` prints them: as assembly spells them."""
+"""Instructions in the queues, which ``monitor queues`` prints as assembly spells them."""
 
 from __future__ import annotations
 

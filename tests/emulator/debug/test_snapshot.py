@@ -1,4 +1,4 @@
-"""Snapshots: a run that was cut anywhere ends like an uncut one; damaged files are refused."""
+"""Snapshots: a run that is cut anywhere ends like an uncut one; damaged files are refused."""
 
 from __future__ import annotations
 

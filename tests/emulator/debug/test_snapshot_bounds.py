@@ -1,6 +1,6 @@
-"""Saved states with numbers that no run has reached, under a checksum that fits: refused in one line.
+"""Saved states with numbers that no run has reached, under a valid checksum, are refused in one line.
 
-Taken, most of them would let a run go on without end, whatever limit it has.
+If they were accepted, most of them would let a run continue without end, whatever its limit.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def test_a_tile_that_waits_has_no_quantum(ring: Snapshot) -> None:
 
 @pytest.mark.parametrize("group", [0, 2, 16, 31, -1, 1 << 63])
 def test_barriers_that_a_tile_cannot_wait_at(ring: Snapshot, group: int) -> None:
-    """Every tile of no tiles waits: such a barrier would be complete in every round."""
+    """Every tile of an empty set waits; such a barrier would be complete in every round."""
     wrong = with_tile(ring, quantum_end=None, status="BARRIER", group=group)
     text = f"tile 0 waits at the barrier of the tiles {group:#x}, expected a set with its bit 0x1, inside 0xf"
     with pytest.raises(SnapshotError, match=f"^the saved state: {text}$"):
@@ -262,7 +262,7 @@ OPERANDS = [
 def test_operands_that_were_not_issued(
     queued: Snapshot, number: int, name: str, value: int, message: str
 ) -> None:
-    """Kernels do not check where their operands point to."""
+    """Kernels do not check the addresses of their operands."""
     with pytest.raises(SnapshotError, match=rf"^the saved state: tile 0, an instruction {message}[^\n]*$"):
         restore(build(QUEUED), with_operand(queued, number, name, value))
 

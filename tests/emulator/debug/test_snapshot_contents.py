@@ -96,7 +96,7 @@ def test_no_host_address_is_kept() -> None:
         run = Run("ring", timed=True)
         run.system.run(pause=Pause(25))
         files.append(snapshot_file.encode(save(run.system)))
-        keep = run  # so that the next machine lies elsewhere
+        keep = run  # so that the next machine has other addresses
     assert files[0] == files[1]
     assert keep.system.quanta
 

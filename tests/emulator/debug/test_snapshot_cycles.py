@@ -16,7 +16,7 @@ from saved_runs import PROGRAMS, build, cut, longest, through_file, whole
 @pytest.mark.parametrize("name", ["ring", "workers", "stream"])
 @pytest.mark.parametrize("quantum", [5, 17, rounds.QUANTUM])
 def test_cycles_do_not_depend_on_a_cut(name: str, quantum: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With small quanta the simulation has engines at work, copies on the mesh and transfers under way."""
+    """With small quanta the simulation has engines at work, copies on the mesh and transfers in progress."""
     monkeypatch.setattr(rounds, "QUANTUM", quantum)
     expected = whole(name, timed=True)
     end = longest(expected)

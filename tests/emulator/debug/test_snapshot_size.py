@@ -32,7 +32,7 @@ def forged(payload: bytes, size: int, unpacked: int) -> bytes:
 
 
 def refusal(action: Callable[[], object], most: int) -> str:
-    """The message; AssertionError when more than ``most`` bytes are taken meanwhile."""
+    """Return the message; AssertionError if more than ``most`` bytes are allocated."""
     tracemalloc.start()
     try:
         with pytest.raises(SnapshotError) as error:

@@ -1,4 +1,4 @@
-"""Simulated time in saved states with impossible numbers: refused in one line, or the run ends."""
+"""Simulated time in saved states with impossible numbers: it is refused in one line, or the run ends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tx8isa.errors import Tx8Error
 
 @cache
 def state() -> Snapshot:
-    """Transfers that flow, instructions that wait for them, copies on their way, rows, the range as well."""
+    """Flowing transfers, instructions that wait for them, copies in transit, rows, and the range."""
     text, machine = PROGRAMS["busy"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rounds, "QUANTUM", 5)
@@ -43,7 +43,7 @@ def state() -> Snapshot:
 
 @pytest.fixture
 def saved() -> Snapshot:
-    """The same state in every test: nothing changes it."""
+    """All tests share this state, which none changes."""
     return state()
 
 
@@ -263,7 +263,7 @@ def test_one_end_of_the_figures_is_not_enough(saved: Snapshot) -> None:
 
 
 def test_a_second_instruction_at_an_engine(saved: Snapshot) -> None:
-    """Two workers have begun one: an engine executes one at a time."""
+    """Two workers have begun one instruction each, but an engine executes one at a time."""
     assert saved.simulated is not None
     (first, *_), (second, *_), _ = saved.simulated.run.tiles[0].workers
     changed = forged(saved, "run.tiles.0.workers.1.0", msgspec.structs.replace(first, number=second.number))
@@ -298,7 +298,7 @@ def test_a_log_that_has_no_room_for_another_row(saved: Snapshot, monkeypatch: py
 
 
 def test_time_that_stands_still_is_said(saved: Snapshot) -> None:
-    """A tile reads time after a barrier at which no other tile is: no order of events gets there."""
+    """A tile reads time after a barrier at which no other tile is; no order of events leads there."""
     assert saved.simulated is not None
     row = np.zeros(layout.SHORT_ROW, np.int64)
     row[layout.L_KIND] = layout.BARRIER | layout.SHORT_ROW << layout.LENGTH_SHIFT
@@ -328,7 +328,7 @@ NOPS = " nop\n" * 30
 
 
 def test_a_tile_that_waits_for_time_reads_what_is_there_without_it() -> None:
-    """The first tile waits for the time while the others continue in the round; nothing would answer it."""
+    """The first tile waits for the time while the others continue in the round; no event would answer it."""
     text = f"_start: csrr s0, mhartid\n bnez s0, 1f\n csrr s3, cycle\n1:\n{NOPS}{EXIT}"
     system = build(text, FOUR, timed=True)
     assert system.run(pause=Pause(20))

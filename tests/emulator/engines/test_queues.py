@@ -1,4 +1,4 @@
-"""The instruction queues: order of overlapping ranges, other orders of the rest, depth; NCC registers."""
+"""The instruction queues: order of overlapping ranges, other orders of the others, depth; NCC registers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(text: str, **options: bool) -> System:
 @settings(max_examples=60)
 @given(st.lists(STEPS, min_size=2, max_size=40), st.booleans())
 def test_any_order_gives_the_result_of_program_order(steps: list[Step], loop: bool) -> None:
-    """Overlapping ranges in SPM and DDR, both modes, against the reference; twice over when looped."""
+    """Overlapping ranges in SPM and DDR, in both modes, compared with the reference; loops run twice."""
     body = "\n".join(written(step) for step in steps)
     text = f"li s0, 2\n1: {body}\n addi s0, s0, -1\n bnez s0, 1b" if loop else body
     spm, ddr = executed(steps * (2 if loop else 1))
@@ -63,7 +63,7 @@ def load(first: int, second: int) -> str:
 
 
 def seen(older: str, younger: str, first: int, second: int, **options: bool) -> tuple[int, int]:
-    """Two words of SPM as the core sees them when the queue of the younger, a TDMA, has become too long."""
+    """Two words of SPM as the core sees them when the queue of the younger instruction, a TDMA, is full."""
     system = run(f"{older}\n{younger}\n{OTHERS}\n{load(first, second)}", **options)
     return system.tiles[0].register(8), system.tiles[0].register(9)
 
@@ -93,7 +93,7 @@ def test_in_serial_mode_it_does_not() -> None:
     ],
 )
 def test_hazards(hazard: str, younger: str, ordered: bool) -> None:
-    """The older CT instruction is done when the younger has to wait for it, and only then."""
+    """The older CT instruction is executed only when the younger one must wait for it."""
     assert seen(OLDER, younger, 0x1100, 0x1100)[0] == (DONE if ordered else OLD)
 
 
@@ -135,7 +135,7 @@ def test_queue_depth(engine: str, instruction: str, depth: int, issued: int) -> 
 
 
 def test_a_long_stretch_of_one_engine_does_not_starve_another() -> None:
-    """More instructions than the queues have places pass an older one, which is done in time."""
+    """More instructions than the queues have places pass an older one, which is still executed in time."""
     body = "".join(FILL.format(0x2000 + 0x10 * (k % 8), k) for k in range(2 * queues.ENTRIES))
     tile = run(f"{OLDER}\n{body}\n{load(0x1100, 0x1104)}").tiles[0]
     assert (tile.register(8), tile.register(9)) == (DONE, DONE)
@@ -203,7 +203,8 @@ def test_other_accesses_are_faults(access: str) -> None:
 
 
 def test_a_length_holds_for_the_next_range_of_the_same_extent() -> None:
-    """It is computed once, so it must not depend on an address: issue turns those of DDR into offsets."""
+    """It is computed once, so it must not depend on an address, because issue turns DDR addresses into
+    offsets."""
     repeated = 0
     for record in instructions():
         extents = [operand.extent for operand in record.operands if operand.extent]

@@ -83,7 +83,7 @@ def same(wide: str, window: str) -> None:
 
 @every_record
 def test_the_entry_is_that_of_the_wide_instruction(record: Instruction) -> None:
-    """The example, and one with other legal operands that also keep the rules: kernel, ranges, operands."""
+    """The example, and one with other legal operands that obey the rules: kernel, ranges, operands."""
     if record.engine is Engine.SCALAR:
         pytest.skip("executes at once: test_emulator_scalar_unit.py")
     rng, case = random.Random(record.mnemonic), EXAMPLES[record.mnemonic]
@@ -93,7 +93,7 @@ def test_the_entry_is_that_of_the_wide_instruction(record: Instruction) -> None:
     for _ in range(200):
         other = case
         for operand in rng.sample(free, min(rng.randint(1, 2), len(free))):
-            doubled = 2 * case.get(operand.name)  # totals of loop forms fit each other
+            doubled = 2 * case.get(operand.name)  # totals of loop forms must fit each other
             values = [random_value(operand, rng), min(doubled, operand.high)]
             other = other.put(operand.name, rng.choice(values[: 1 if operand.choices else 2]))
         values = {o.name: value for o, value in zip(record.operands, other.values, strict=True)}
@@ -115,7 +115,8 @@ def numbers(system: System, first: int, count: int) -> list[float]:
 
 
 def test_bytes_of_every_queue_and_worker() -> None:
-    """memset, load, add, store on three workers, each polled for; numbers from plain arithmetic."""
+    """memset, load, add and store on three workers, each of which is polled; numbers from plain
+    arithmetic."""
     at = W.ddr_engine + 0x20_0000
     records = by_mnemonic()
 
@@ -277,7 +278,7 @@ def test_right_ends_are_taken_and_wrong_ones_refused(record: Instruction) -> Non
 
 
 def test_unused_registers_do_not_matter() -> None:
-    """A dilation that is not switched on, a psum that is not given, ends of nothing."""
+    """A dilation that is not switched on, a missing psum, and ends of empty operands."""
     gemm = {0x230: 0xFFFFFFFF, 0x390: 7, 0x3C0: 9, 0x2D0: 0}
     issued(changed("ne.gemm", gemm, psum_format=5, psum=0))
     conv = by_mnemonic()["ne.conv"]
@@ -303,7 +304,8 @@ CONTENTS = st.one_of(
 @settings(max_examples=40)
 @given(st.data())
 def test_no_register_contents_do_harm(data: st.DataObject) -> None:
-    """Any operands and opcodes: executed by kernels that do nothing, or dropped with one bit; never more."""
+    """Any operands and opcodes: executed by kernels that do nothing, or dropped with one bit; nothing else
+    happens."""
     lines = [f"li t0, {W.ncc}\n li t3, {1 << 49}"]
     for _ in range(10):
         engine = data.draw(st.sampled_from(sorted(OPCODES)))
@@ -348,7 +350,7 @@ def test_returned_values_by_waiting_and_by_polling(worker: int, polled: bool) ->
 
 
 def test_the_valid_bits_go_when_another_one_is_issued() -> None:
-    """Reading lets one instruction happen: two fills stand before the second argmax."""
+    """A read executes one instruction: two fills are before the second argmax."""
     wait = "ncc.wait\n td.memset.fp32 dst=0, value=9.0, n=1\n td.memset.fp32 dst=0x100, value=9.0, n=1\n"
     again = "ct.argmax.fp32 src0=0, n=4\n ld s0, 0x130(t0)\n ncc.wait\n ld s1, 0x140(t0)"
     assert returning(0, wait + again) == [0, 1 << 32]

@@ -52,7 +52,7 @@ STEP_BY_STEP = """
     ],
 )
 def test_smaller_priorities_first_and_equal_ones_in_turn(priorities: tuple[int, ...], order: str) -> None:
-    """Each worker writes its number to byte 0 twice; the registers tell in which order."""
+    """Each worker writes its number to byte 0 twice; the registers show the order."""
     text = "".join(priority(w, p) for w, p in enumerate(priorities))
     text += "".join(FILL.format(0, w, w) for w in range(3)) * 2
     assert saved(run(text + STEP_BY_STEP), 1) == [int(order, 16)]
@@ -74,7 +74,7 @@ def test_conflicts_between_workers_order_nothing(older: int, ordered: bool) -> N
 
 
 def test_each_worker_has_queues_of_its_own_depth() -> None:
-    """Four fills of each of two workers wait; the fifth of one lets one happen."""
+    """Four fills of each of two workers wait; the fifth fill of one executes one."""
     text = "".join(FILL.format(0x100 * (4 * w + k), 1, w) for w in range(2) for k in range(4))
     count = "snez t5, t4\n slti t4, t4, 0\n sub t5, t5, t4\n add s0, s0, t5\n"
     reads = "".join(f"lw t4, {0x100 * k}(t3)\n {count}" for k in range(7))
@@ -103,7 +103,8 @@ def test_the_status_counts_one_worker() -> None:
 def test_a_program_that_waits_between_workers_has_the_result_of_program_order(
     steps: list[tuple[Step, int]],
 ) -> None:
-    """Whenever the worker changes the one before is waited for; overlapping ranges, against the reference."""
+    """At each change of the worker the earlier one is awaited; overlapping ranges, compared with the
+    reference."""
     lines, before = [], 0
     for step, worker in steps:
         if worker != before:
@@ -120,7 +121,7 @@ def test_a_program_that_waits_between_workers_has_the_result_of_program_order(
 
 
 def test_threads_do_not_change_what_workers_leave() -> None:
-    """A program with a race between workers on several tiles, kernels compiled on the way."""
+    """A program with a race between workers on several tiles, during which kernels are compiled."""
     machine = msgspec.structs.replace(ONE, grid=msgspec.structs.replace(ONE.grid, x=1, y=4))
     text = "".join(FILL.format(0, 10 * k + w, w) + OLDER.format(w) for k in range(3) for w in range(3))
     found = []

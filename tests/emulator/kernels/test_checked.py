@@ -1,4 +1,4 @@
-"""Checked kernels: the same bytes as the plain ones, and numeric exceptions against exact arithmetic."""
+"""Checked kernels: equal bytes as the plain ones, and numeric exceptions compared with exact arithmetic."""
 
 from __future__ import annotations
 

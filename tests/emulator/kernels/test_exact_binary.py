@@ -123,7 +123,7 @@ def zero_sums(fmt: Format) -> tuple[Array, Array]:
 
 
 def decimals(fmt: Format, stored: Array) -> list[Decimal]:
-    """Finite numbers as decimals, to 28 digits: opposite ones still cancel."""
+    """Finite numbers as decimals with 28 digits, enough for opposite numbers to cancel."""
     values = [exact(fmt, x) for x in stored.tolist()]
     return [Decimal(x) if isinstance(x, str) else Decimal(x.numerator) / x.denominator for x in values]
 
@@ -150,7 +150,8 @@ def test_sign_of_exact_zero_sums_is_that_of_decimal(name: str, fmt: Format, comp
 
 
 def compare_stochastic(name: str, fmt: Format, a: Array, b: Array) -> None:
-    """One of the two neighbours; as many are rounded away from zero as expected, at each probability.
+    """Results are one of the two neighbours; as many are rounded away from zero as expected, at each
+    probability.
 
     The generator starts at a fixed state, so the outcome is always the same. Allowed: 5 standard deviations.
     """
@@ -177,7 +178,8 @@ def test_stochastic_rounding_of_random_pairs(name: str, fmt: Format) -> None:
 @pytest.mark.parametrize("fmt", FLOATS)
 @pytest.mark.parametrize("eighths", range(9))
 def test_stochastic_rounding_of_one_sum(fmt: Format, eighths: int) -> None:
-    """1 and some eighths of its last place, 8,000 times: it goes up that often; 0 and 8 eighths are exact."""
+    """1 plus some eighths of its last place, 8,000 times, is rounded up that often; 0 and 8 eighths are
+    exact."""
     mantissa_bits, unused = LAYOUT[fmt][1:]
     one = rounded(fmt, Fraction(1), RNE)
     step = oracle.stored(fmt, Reals(*(np.array([v]) for v in (0, False, eighths, -mantissa_bits - 3))), RNE)
@@ -192,7 +194,8 @@ def test_stochastic_rounding_of_one_sum(fmt: Format, eighths: int) -> None:
 @pytest.mark.parametrize("halvings", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize("fmt", FLOATS)
 def test_stochastic_rounding_below_the_smallest_number(fmt: Format, halvings: int) -> None:
-    """The smallest subnormal divided by a power of two comes back as often as that says, otherwise 0."""
+    """The smallest subnormal divided by a power of two is returned as often as that probability says,
+    otherwise 0."""
     smallest = 1 << LAYOUT[fmt][2]
     part = rounded(fmt, Fraction(1, 1 << halvings), RNE)
     a, b = (np.full(20_000, x, f"u{fmt.bits // 8}") for x in (smallest, part))
@@ -230,7 +233,7 @@ NUMPY: dict[Format, Any] = {Format.FP16: np.float16, Format.BF16: ml_dtypes.bflo
 @pytest.mark.parametrize("fmt", NUMPY)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_oracle_equals_numpy_and_ml_dtypes(name: str, fmt: Format) -> None:
-    """To nearest even, on every pair; their NaN results may have any bits."""
+    """They round to nearest even on every pair; their NaN results may have any bits."""
     a, b = pairs(fmt, 10_000, 12)
     function = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}[name]
     with np.errstate(all="ignore"):
@@ -243,7 +246,7 @@ def test_oracle_equals_numpy_and_ml_dtypes(name: str, fmt: Format) -> None:
 
 @pytest.mark.parametrize("fmt", FLOATS)
 def test_pairs_reach_the_hard_cases(fmt: Format) -> None:
-    """Cancellation, sums far apart, subnormal results and overflow are all there, many times."""
+    """Cancellation, sums far apart, subnormal results and overflow all occur, many times."""
     a, b = (oracle.reals(fmt, x) for x in pairs(fmt, 10_000, 7))
     finite = (a.kind == 0) & (b.kind == 0)
     total, product = oracle.add(a, b), oracle.mul(a, b)

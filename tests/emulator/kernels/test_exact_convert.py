@@ -33,7 +33,7 @@ def convert(meaning: Convert, data: Array, mode: int, **more: int) -> Array:
 
 
 def sources(fmt: Format, n: int) -> Array:
-    """Every pattern of 8 or 16 bits; of 32 bits special, random and awkward ones."""
+    """Every pattern of 8 or 16 bits; of 32 bits special, random and difficult ones."""
     if fmt.bits == 8:
         return np.arange(256, dtype=np.uint8)
     if fmt.bits == 16:
@@ -134,7 +134,7 @@ def test_every_zero_point(meaning: Convert) -> None:
 
 
 def neighbours(meaning: Convert, data: Array) -> tuple[Array, Array, Array]:
-    """(toward zero, away from zero, probability of the second) for everything but NaN."""
+    """Return (toward zero, away from zero, probability of the second) for all values but NaN."""
     x = numbers(meaning.source, data)
     if meaning.target.is_float:
         return oracle.neighbours(meaning.target, x)
@@ -145,7 +145,8 @@ def neighbours(meaning: Convert, data: Array) -> tuple[Array, Array, Array]:
 
 @pytest.mark.parametrize("meaning", ROUNDED, ids=ident)
 def test_stochastic_rounding(meaning: Convert) -> None:
-    """One of the two neighbours; as many go away from zero as expected, at each probability; NaN by its rule.
+    """Results are one of the two neighbours; as many are rounded away from zero as expected, at each
+    probability; NaN by its rule.
 
     The generator starts at a fixed state, so the outcome is always the same. Allowed: 5 standard deviations.
     """
@@ -166,7 +167,7 @@ def test_stochastic_rounding(meaning: Convert) -> None:
 
 @pytest.mark.parametrize("meaning", ROUNDED, ids=ident)
 def test_stochastic_rounding_is_tested_where_it_can_be_inexact(meaning: Convert) -> None:
-    """Converts that lose nothing have a mode too; the others meet hundreds of inexact values."""
+    """Lossless converts have a mode too; the others see hundreds of inexact values."""
     low, high, probability = neighbours(meaning, sources(meaning.source, 20_000))
     inexact = int(((probability > 0) & (low != high)).sum())
     width = {Format.INT16: 15, Format.INT32: 31}
@@ -191,7 +192,8 @@ NUMPY: dict[Format, Any] = {
     "meaning", [c for c in CONVERTS if c.target.is_float and {c.source, c.target} <= set(NUMPY)], ids=ident
 )
 def test_oracle_equals_numpy_and_ml_dtypes(meaning: Convert) -> None:
-    """To nearest even; NaN has a rule of its own. From INT32 numpy rounds to FP16 and BF16 by way of FP32."""
+    """Rounds to nearest even; NaN has a separate rule. From INT32 numpy rounds to FP16 and BF16 through
+    FP32."""
     data = sources(meaning.source, 20_000)
     with np.errstate(all="ignore"):
         values = data.view(NUMPY[meaning.source])

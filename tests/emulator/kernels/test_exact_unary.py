@@ -1,7 +1,7 @@
 """Functions of one operand: all patterns of FP16 and BF16, and many of FP32 and TF32.
 
-An exact operation must be rounded correctly, a transcendental function be within 1 ulp of the format;
-``python tests/support/kernels/exact_report.py`` prints how far it is.
+An exact operation must be rounded correctly, and a transcendental function must be within 1 ulp of the
+format. ``python tests/support/kernels/exact_report.py`` prints the errors.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ LIBRARY: dict[str, Callable[[float], float]] = {
 
 @pytest.mark.parametrize("name", LIBRARY)
 def test_functions_of_the_oracle_equal_the_c_library(name: str) -> None:
-    """So that a wrong oracle cannot agree with a wrong kernel; exp_lp has an error of its own."""
+    """So a wrong oracle cannot agree with a wrong kernel; exp_lp has a separate error bound."""
     x = np.concatenate([np.geomspace(1e-3, 80, 200), np.array([math.pi])]).astype(np.float32)
     x = x if LIMITS[name][:2] == ("nan", "+inf") else np.concatenate([x, -x])
     x = np.append(x, np.float32(3e38)) if name in ("sin", "cos") else x

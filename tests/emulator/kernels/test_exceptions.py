@@ -76,7 +76,7 @@ def patterns(fmt: Format, n: int, seed: int) -> list[int]:
 
 
 def largest(fmt: Format) -> list[tuple[int, int]]:
-    """The largest numbers with each other, with the smallest, and with half a unit of their own."""
+    """The largest numbers with each other, with the smallest ones, and with half a unit of their own."""
     exponent_bits, mantissa_bits, unused = LAYOUT[fmt]
     sign, infinity = 1 << (exponent_bits + mantissa_bits), ((1 << exponent_bits) - 1) << mantissa_bits
     half = infinity - ((mantissa_bits + 2) << mantissa_bits)
@@ -103,7 +103,7 @@ def test_exceptions_of_two_operands(name: str, fmt: Format) -> None:
 
 
 def square_root(x: Fraction) -> Fraction | None:
-    """The root of a square; something irrational is stood for by a number with too many bits."""
+    """The root of a square; a number with too many bits represents something irrational."""
     if x < 0:
         return None
     n, d = isqrt(x.numerator), isqrt(x.denominator)

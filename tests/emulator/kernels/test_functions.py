@@ -111,7 +111,7 @@ LIMITS = {
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_limits_of_definitions(name: str) -> None:
-    """At -inf, +inf and 0, after one rounding to binary32; a NaN stays one."""
+    """Results at -inf, +inf and 0, after one rounding to binary32; a NaN remains NaN."""
     function = getattr(e, name)
     for x, expected in zip((float("-inf"), float("inf"), 0.0), LIMITS[name], strict=True):
         value = function(x)
@@ -132,7 +132,7 @@ def test_odd_functions_keep_the_sign_of_zero(name: str) -> None:
 @pytest.mark.parametrize("name", ["sin", "cos"])
 @pytest.mark.parametrize("shift", [0, -8, 8, 0x4000])
 def test_rare_operands_among_usual_ones(name: str, fmt: Format, compiled: bool, shift: int) -> None:
-    """In pieces with none, one and many of them, in place and overlapping: the reference's bytes."""
+    """Pieces with none, one and many of them, in place and overlapping, give the reference's bytes."""
     n, tile = 2048 + 700, Tile(3)
     numbers = np.sin(np.arange(n, dtype=np.float64)).astype(np.float32)
     numbers[[5, 2047, 2048 + 3]] = [e.NEAR, -3e38, np.inf]
@@ -153,7 +153,7 @@ def test_usual_parts_are_the_definitions_below_their_limit() -> None:
 
 
 def test_directed_kernels_read_the_mode_of_the_operand() -> None:
-    """1/3 in FP16 lies between two neighbours; the four kernels of one record give them as the mode says."""
+    """1/3 in FP16 is between two neighbours; the four kernels of one record give them as the mode says."""
     one, three = (np.array([p], np.uint16) for p in (0x3C00, 0x4200))
     found = [run("ct.div.vv", Format.FP16, (one, three), Format.FP16, False, rnd=m)[0] for m in range(4)]
     minus = [

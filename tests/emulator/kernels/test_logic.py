@@ -80,7 +80,7 @@ def test_every_compiled_kernel_equals_reference(variant: Any) -> None:
     ],
 )
 def test_truth_values_against_numpy(name: str, fmt: Format) -> None:
-    """Zero of either sign is false, all else is true, NaN too; every special pair."""
+    """Zero of either sign is false and everything else true, including NaN; every special pair."""
     special = np.array(SPECIAL[fmt], f"u{fmt.bits // 8}")
     rng = np.random.default_rng(1)
     first = np.concatenate([np.repeat(special, len(special)), patterns(fmt, 777, rng)])
@@ -119,7 +119,7 @@ def second_bits(form: str, source: Any, n: int, unit: int, groups: int) -> Any:
 
 
 def compare_bits(name: str, form: str, n: int, unit: int = 64, groups: int = 1, at: int = 0) -> None:
-    """One instruction on random bits; ``at`` moves every operand off its place by a few bytes."""
+    """One instruction on random bits; ``at`` moves every operand by a few bytes."""
     tile = Tile(n + unit)
     before = bits_of(tile.spm)
     first, target = SRC0 + at, DST + 3 * at

@@ -100,7 +100,7 @@ def test_maskgather_v_takes_elements_by_index(fmt: Format, n: int) -> None:
 
 
 def test_maskgather_v_as_the_probe_used_it() -> None:
-    """130 unsigned 16-bit indices into 260 elements, those of 256 and more among them."""
+    """130 unsigned 16-bit indices into 260 elements, including indices of 256 and more."""
     tile = Tile(4, Format.FP16)
     index = np.arange(130, dtype=np.uint16) * 2 + 1
     put(tile, SRC1, index)
@@ -205,7 +205,7 @@ def test_maskgather_bv_packs_the_chosen_elements(fmt: Format, share: float) -> N
 @COMPILED
 @pytest.mark.parametrize("fmt", FLOATS)
 def test_maskgather_bv_equals_reference(fmt: Format, compiled: bool) -> None:
-    """Bits beyond the count are random here and must not matter; nor must the operands' overlap."""
+    """Bits beyond the count are random here and must not matter, nor may the operands' overlap."""
     for n in LENGTHS if compiled else (0, 1, 65, 130):
         for moved in ({}, {"dst": SRC0}, {"dst": SRC0 + 8}, {"dst": SRC0 - 4}, {"dst": SRC1}, {"src1": SRC0}):
             places = {"dst": DST, "src0": SRC0, "src1": SRC1, "n": n} | moved

@@ -139,7 +139,7 @@ def test_compact_moves_against_numpy(name: str, fmt: Format) -> None:
 
 @pytest.mark.parametrize("name", ["mirror", "rotate90", "nhwc2nchw"])
 def test_runs_of_every_length(name: str) -> None:
-    """Each length of a row has its own way of being copied."""
+    """Rows of each length are copied in a different way."""
     tile = Tile(2)
     for channels in (*range(1, 70), 127, 128, 129):
         shape = (1, 3, 5, channels)

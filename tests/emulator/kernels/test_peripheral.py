@@ -66,7 +66,8 @@ def test_bitcount_of_known_bytes(byte: int, n: int, ones: int) -> None:
 
 
 def extreme(fmt: Format, data: Array, largest: bool) -> int:
-    """Index of the wanted element, by exact comparison; -0 is below +0, NaN is never wanted."""
+    """Return the index of the extreme element, by exact comparison; -0 is below +0, and NaN is never
+    chosen."""
 
     def rank(i: int) -> tuple[Fraction | float, int, int]:
         x = exact(fmt, int(data[i]))
@@ -114,7 +115,7 @@ def test_argmax_over_several_blocks() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("fmt", FLOATS)
 def test_argmax_of_values_far_apart(fmt: Format) -> None:
-    """Two wanted ones in any lanes and groups; zeros of both signs; infinities among NaN."""
+    """Two extremes in any lanes and groups; zeros of both signs; infinities among NaN."""
     sign, nan, infinity = 1 << fmt.bits - 1, SPECIAL_NAN[fmt], INFINITY[fmt]
     rng = np.random.default_rng(fmt.bits)
     for n in (513, 1500):
@@ -162,7 +163,7 @@ def test_ties_zeros_and_nan(fmt: Format, values: list[float], largest: int, smal
 
 
 def test_argmax_as_the_board_showed_it() -> None:
-    """FP16, mixed signs: 100 at index 73. And what argmin should have given: -100 at index 42."""
+    """FP16, mixed signs: 100 at index 73. argmin should have given -100 at index 42."""
     data = np.linspace(-30, 30, 128).astype(np.float16)
     data[73], data[42] = 100, -100
     tile = Tile()
@@ -215,7 +216,7 @@ def test_factorize_gives_sign_exponent_and_fraction(n: int) -> None:
 
 
 def test_factors_multiply_to_the_number() -> None:
-    """Every exponent, the subnormal ones too."""
+    """Every exponent, including the subnormal ones."""
     tile = Tile()
     source = np.array([x << 23 | 0x2AAAAA for x in range(255)] + [1, 3, 0x7FFFFF, 0x80000001], np.uint32)
     n = len(source)

@@ -74,7 +74,7 @@ def test_randgen_draws_from_sixteen_generators(fmt: Format, n: int) -> None:
 
 
 def test_randgen_goes_on_where_it_stopped() -> None:
-    """Seeds in place; whole rows of 16 make two calls equal to one."""
+    """Seeds are updated in place; with whole rows of 16, two calls equal one."""
     tile, a, b = seeded(9)
     places = {"dst": SRC0, "dst1": SRC1, "dst2": DST2, "src0": SRC0, "src1": SRC1}
     tile.run("ct.randgen", Format.INT32, True, places | {"n": 320})
@@ -125,7 +125,7 @@ def test_randgen_equals_reference(fmt: Format, compiled: bool) -> None:
 
 
 def sequential(start: int, count: int) -> list[int]:
-    """States of the LFSR one after another: x^32 + x^22 + x^2 + x + 1, shifted right."""
+    """Consecutive states of the LFSR: x^32 + x^22 + x^2 + x + 1, shifted right."""
     states, now = [], start or 1
     for _ in range(count):
         now = now >> 1 ^ (0x80200003 if now % 2 else 0)
@@ -147,7 +147,7 @@ def test_states_made_many_at_a_time_are_the_sequence(total: int, start: int) -> 
 
 
 def uniform(lfsr_state: int) -> Fraction:
-    """The number of 52 bits that a state stands for."""
+    """The number of 52 bits that a state represents."""
     mixed = lfsr_state * 0x9E3779B97F4A7C15 & MASK
     mixed = (mixed ^ mixed >> 32) * 0x9E3779B97F4A7C15 & MASK
     return Fraction(mixed >> 12, 1 << 52)
@@ -169,7 +169,8 @@ def test_elemmask_drops_or_scales(fmt: Format, mode: int, scale: dict[Format, in
 
 @pytest.mark.parametrize("shift", [0, 8, -8, 400, -400])
 def test_elemmask_reads_all_before_it_writes(shift: int) -> None:
-    """In place, and where the result begins or ends in the source: of 600 bytes the last 200, too."""
+    """In place, and with the result overlapping the begin or end of the source; of 600 bytes also the last
+    200."""
     _check_elemmask(Format.FP16, 0, SCALE[Format.FP16], SRC0 + shift)
 
 

@@ -143,7 +143,8 @@ def test_pairs_in_every_format(name: str, fmt: Format) -> None:
 
 
 def compare_pairs(name: str, fmt: Format) -> None:
-    """Random and special elements; a third of them equal, a special one with each special one."""
+    """Random and special elements; a third of the pairs are equal, and each special one meets each other
+    one."""
     rng = np.random.default_rng(4)
     special = np.array(SPECIAL[fmt], f"u{fmt.bits // 8}")
     first = np.concatenate([np.repeat(special, len(special)), patterns(fmt, 9001, rng)])

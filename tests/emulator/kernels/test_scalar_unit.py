@@ -55,7 +55,7 @@ def run(text: str) -> System:
 
 
 def results(name: str, fmt: Format) -> list[int]:
-    """Of every value, from the text form; the window gives the same."""
+    """Every value comes from the text form; the window gives the same."""
     text = ""
     for k, x in enumerate(VALUES):
         bits = pattern(x, fmt)

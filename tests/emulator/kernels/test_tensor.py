@@ -145,13 +145,13 @@ NESTS = (
 @pytest.mark.parametrize("number", range(len(NESTS)))
 @pytest.mark.parametrize("dst", [0x8001, 0x1001, 0x1000, 0x0FFE], ids=hex)
 def test_gatherscatter(number: int, dst: int, compiled: bool) -> None:
-    """From 0x1000 to a place apart, one byte on, the same place, and just before."""
+    """From 0x1000 to a separate place, one byte further, the same place, and just before."""
     n, source, target = NESTS[number]
     check("td.gatherscatter", None, compiled, number, dst=dst, src0=0x1000, n=n, **source, **target)
 
 
 def random_loops(rng: np.random.Generator, prefix: str, n: int, trips: list[int]) -> dict[str, int]:
-    """Three levels; often the outer one carries on where the inner one ends."""
+    """Three levels; the outer one often continues where the inner one ends."""
     pairs, carried = [], n
     for trip in rng.permutation(trips).tolist():
         stride = carried if rng.random() < 0.5 else int(rng.integers(0, 3 * n + 4))
@@ -175,14 +175,15 @@ def test_nests_of_every_kind(seed: int, compiled: bool) -> None:
 
 @pytest.mark.parametrize("fmt", [Format.INT8, Format.FP16, Format.FP32])
 def test_memset_of_blocks_of_every_length(fmt: Format) -> None:
-    """Apart by a few bytes, which stay; above 255 bytes blocks are filled in another way."""
+    """They have gaps of a few bytes, which do not change; above 255 bytes, blocks are filled in another
+    way."""
     for n in (*range(1, 18), 31, 32, 33, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257, 300):
         nest = loops("", (n * fmt.bits // 8 + 3, 4), (5000, 2))
         check("td.memset", fmt, True, n, dst=0x1003, value=0x89ABCDEF, n=n, **nest)
 
 
 def test_a_stream_longer_than_scratch_needs_no_room() -> None:
-    """A source stride of 0 repeats data without limit; here 16 MiB go over one another."""
+    """A source stride of 0 repeats data without limit; here 16 MiB are written over each other."""
     values = loops("src_", (0, 1 << 18)) | loops("dst_", (0, 1 << 18))
     tile = Tile(1)
     expected = tile.spm.copy()
@@ -270,7 +271,7 @@ def test_reduction_against_numpy() -> None:
     ],
 )
 def test_dimensions_that_stop_the_chip_are_refused_with_the_reason(line: str, reason: str) -> None:
-    """By name, by number, and in a register, where only the emulator can see it."""
+    """By name, by number, and in a register, where only the emulator can check it."""
     number = {"hw": 4, "n": 3}[reason]
     for spelling in (reason, str(number)):
         with pytest.raises(Tx8Error, match=f"dims must not be {reason}: .* the chip"):

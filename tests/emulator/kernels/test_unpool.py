@@ -71,7 +71,7 @@ def test_indexed_pool(name: str, compiled: bool) -> None:
 @pytest.mark.parametrize("fmt", [Format.FP16, Format.FP32])
 @pytest.mark.parametrize("name", ["max_idx", "min_idx"])
 def test_indices_against_numpy(name: str, fmt: Format, channels: int) -> None:
-    """Few different values, so that ties are common: numpy's argmax takes the first too."""
+    """Few different values, so that ties are common; numpy's argmax takes the first one too."""
     tile = Tile(channels)
     image = tile.rng.integers(-3, 4, (2, 3, 4, channels)).astype(packing.storage_dtype(fmt))
     put(tile, SRC0, image)
@@ -111,7 +111,7 @@ def test_ties_and_nan(window: Shape, value: float, index: int, compiled: bool) -
 
 
 def test_a_window_outside_the_image_has_no_value() -> None:
-    """NaN and index 0, beside windows that have some."""
+    """NaN and index 0, next to windows that have numbers."""
     tile = Tile(1)
     put(tile, SRC0, np.full((1, 1, 1, 1), -2.0, np.float32))
     case = pooled((1, 1, 1, 1), (2, 0, 0, 0), (1, 2, 1, 1))
@@ -152,7 +152,7 @@ def unpooled(shape: Shape, window: Shape) -> Shape:
 @COMPILED
 @pytest.mark.parametrize("name", ["mask", "index"])
 def test_unpool_by_index(name: str, compiled: bool) -> None:
-    """Indices from 0 to just outside the window, and some far outside; in padding lanes anything."""
+    """Indices from 0 to just outside the window, and some far outside; padding lanes have arbitrary ones."""
     for number, (shape, window) in enumerate(UNPOOLS):
         fmt = FLOATS[number % 4]
         tile, places = Tile(number, fmt), window[0] * window[1]
@@ -305,7 +305,7 @@ def test_bilinear(fmt: Format, compiled: bool) -> None:
 
 
 def test_a_scale_of_one_copies() -> None:
-    """Infinities, zeros of both signs and all; only NaN becomes canonical."""
+    """Infinities, zeros of both signs and all other numbers; only NaN becomes canonical."""
     tile, shape = Tile(7, Format.FP16), (1, 5, 7, 64)
     image = get(tile, SRC0, shape, Format.FP16)
     tile.run("ct.bilinear", Format.FP16, True, resized(shape, shape, 1 << 16, 1 << 16))
@@ -315,7 +315,7 @@ def test_a_scale_of_one_copies() -> None:
 
 
 def test_bilinear_against_fractions() -> None:
-    """Small integers and quarter steps: all of it is exact in binary32."""
+    """Small integers and quarter steps, so that everything is exact in binary32."""
     tile = Tile(8)
     image = tile.rng.integers(-64, 65, (1, 3, 4, 3)).astype(np.float32)
     put(tile, SRC0, image)
@@ -369,7 +369,7 @@ def onnx_run(op: str, feeds: dict[str, Array], outputs: int, **attributes: Any) 
 
 @pytest.mark.parametrize("channels", [3, 65])
 def test_pool_and_unpool_against_onnxruntime(channels: int) -> None:
-    """MaxPool's indices count the elements of an image; MaxUnpool takes them back."""
+    """MaxPool's indices count the elements of an image, and MaxUnpool reads such indices."""
     tile, window = Tile(9), (2, 3, 2, 3)
     image = tile.rng.permutation(6 * 8 * channels).astype(np.float32).reshape(1, 6, 8, channels)
     put(tile, SRC0, image)

@@ -168,7 +168,8 @@ def test_zero_points(zero: int, target: str) -> None:
 
 
 def test_in_place_runs_of_many_pieces() -> None:
-    """Longer than the piece that goes through scratch at a time, result on either source and on both."""
+    """Longer than the piece that is copied through scratch at a time; the result is on either source and on
+    both."""
     for alias in ({"dst": SRC0}, {"dst": SRC1}, {"dst": SRC0, "src1": SRC0}):
         values = {"dst": DST, "src0": SRC0, "src1": SRC1, "n": 5000} | alias
         Tile(7, Format.FP16).check("ct.sub.vv", Format.FP16, True, **values)

@@ -1,4 +1,4 @@
-"""Kernels compiled in processes of their own, before a program needs them."""
+"""Kernels compiled in separate processes, before a program needs them."""
 
 from __future__ import annotations
 

@@ -99,7 +99,8 @@ def test_what_is_stored_of_a_kernel_comes_back(code, names):
 
 @needs_jit
 def test_kernels_whose_names_were_exchanged_are_not_executed(own_cache, caplog, monkeypatch):
-    """A key stands for the meaning of a kernel: the code of another one would run with its arguments."""
+    """A key represents the meaning of a kernel, because the code of another kernel would run with its
+    arguments."""
     native.compile_kernel(triple, "triple", 1)
     native.compile_kernel(closure(9), "k", 2)
     one, two = own_cache.glob("*.o")
@@ -211,7 +212,7 @@ def test_numba_still_works_in_a_process_that_loaded_kernels(own_cache, tmp_path)
 @needs_jit
 @pytest.mark.parametrize("usable", [True, False])
 def test_compiling_in_one_pass_leaves_numba_as_it_was(own_cache, monkeypatch, usable):
-    """Without a private method of Numba the plain way is taken."""
+    """Without a private method of Numba the ordinary method is used."""
     codegen = importlib.import_module("numba.core.codegen")
     one_pass = importlib.import_module("emulator.native.one_pass")
     before = vars(codegen.JITCodeLibrary).copy()

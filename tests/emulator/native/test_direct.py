@@ -1,4 +1,4 @@
-"""Functions that become machine code without Numba do what they do in plain Python."""
+"""Functions that become machine code without Numba have the same results as in plain Python."""
 
 from __future__ import annotations
 

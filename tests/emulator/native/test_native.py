@@ -332,7 +332,7 @@ def _copier():
 @pytest.mark.parametrize("size", [0, 1, 7, 63, 64, 65, 4096, 100_003])
 @pytest.mark.parametrize("shift", [-33, 0, 33, 200_000])
 def test_copy_bytes_reads_everything_before_it_writes(size, shift):
-    """Against NumPy's copy of a copy, for ranges that overlap either way and ranges apart."""
+    """Compared with NumPy's copy of a copy, for ranges that overlap either way and separate ranges."""
     memory = np.random.default_rng(size).integers(0, 256, 500_000, dtype=np.uint8)
     expected = memory.copy()
     expected[50_000 + shift : 50_000 + shift + size] = memory[50_000 : 50_000 + size].copy()

@@ -130,7 +130,7 @@ def test_functions_compiled_for_one_kernel_serve_the_next(own_cache):
 
 @needs_jit
 def test_a_refused_kernel_leaves_nothing_to_the_next(own_cache):
-    """Refused every time, whether or not its parts served good kernels before; and these stay good."""
+    """They are refused every time, even if their parts served good kernels before; and these stay good."""
     for turn in range(2):
         native.compile_kernel(multiplies_floats, f"floats {turn}", 1, directly=False)
         with pytest.raises(native.KernelError, match=r"(?s)kernel mixture: .*between float32 and float64"):

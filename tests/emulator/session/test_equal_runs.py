@@ -1,4 +1,4 @@
-"""Runs with the logs of an earlier one take its time; all they show is what a new chip shows."""
+"""Runs with the logs of an earlier one take over its time; all findings equal those of a new chip."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def program_of(text: str) -> Program:
 
 @pytest.fixture(name="simulated")
 def _simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """What is simulated: ``run`` for the time of a run, ``end`` for that at an end of the ranges."""
+    """The simulations made: ``run`` for the time of a run, ``end`` for that at an end of the ranges."""
     done: list[str] = []
     work_off, take = Simulator._work_off, Replay.take
 
@@ -237,7 +237,7 @@ def test_long_logs_are_not_kept(simulated: list[str], monkeypatch: pytest.Monkey
 
 
 def test_logs_that_were_simulated_in_parts_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is left in the logs at the end of two runs is equal, and what was simulated before is not."""
+    """The remaining logs at the end of two runs are equal, but the time simulated earlier is not."""
     program = program_of(HEAD)
     many = {n: np.array([n, n, n, n], np.int32) for n in (1, 3000, 3500)}
     expected = {n: Asked(program, None, inputs).everything for n, inputs in many.items()}

@@ -1,4 +1,4 @@
-"""Runs that begin with the chip of an earlier one: like runs of a new chip, in outputs, time and messages."""
+"""Runs that begin with the chip of an earlier one equal runs of a new chip in outputs, time and messages."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _numbers(seed: int) -> dict[str, np.ndarray]:
 
 @pytest.fixture(name="made")
 def _made(monkeypatch: pytest.MonkeyPatch) -> list[Memories]:
-    """The memories that are made, from now on; no others wait."""
+    """The memories made from now on; no others are waiting."""
     found: list[Memories] = []
 
     def make(*arguments: Any) -> Memories:
@@ -135,7 +135,7 @@ def test_what_a_chip_remembers_is_forgotten(text: str, made: list[Memories]) -> 
 
 
 class LaterStatistics:
-    """Statistics of a run that nobody has asked for yet."""
+    """Statistics of a run that nobody has read yet."""
 
     def __init__(self, program: Program, repeated: RepeatedRuns, **inputs: Any) -> None:
         self.sink = Statistics(program.image, program.machine)
@@ -214,7 +214,7 @@ def test_runs_at_the_same_time_have_chips_of_their_own(made: list[Memories]) -> 
 
 
 def test_only_so_much_memory_waits(made: list[Memories], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Room for two programs: those that ran last; and none for one that is too large."""
+    """There is room for the two programs that ran last, and none for one that is too large."""
     program = _program(SUMS)
     waits = [RepeatedRuns(program) for _ in range(3)]
     room = 2 * waits[0].size

@@ -94,7 +94,7 @@ def test_the_image_says_which_buffers_are_a_state(program: Program) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_state_stays_and_nothing_else_does(program: Program, threads: int) -> None:
-    """Against a loop on the host that passes each run the states of the one before."""
+    """Compared with a loop on the host that passes each run the states of the one before."""
     places = [0, 5, GRANULE // 4 - 8, ROOM // 4 - 16, 0, GRANULE // 4 - 8]
     wanted = np.zeros(ROOM // 4, np.float32)
     past = wanted.copy()

@@ -40,7 +40,7 @@ def run(program: Program, **options: object) -> System:
 def check(
     program: Program, threads_of_runs: tuple[int, ...] = (1, 2, 4), depends_on_data: bool = False
 ) -> None:
-    """Compare runs with time on several numbers of threads with one without, and with one without data."""
+    """Compare timed runs on several numbers of threads with an untimed run, and with one without data."""
     plain, kept = run(program, timed=False), []
     outputs = program.results(plain)
     for threads in threads_of_runs:

@@ -28,7 +28,7 @@ def clocks(text: str, machine: Machine = ONE, tile: int = 0) -> list[int]:
 
 
 def between(text: str, machine: Machine = ONE) -> int:
-    """Cycles from one reading of the clock to the next, in a line of code of their own each."""
+    """Cycles between readings of the clock, each in a separate line of code."""
     first, second, _ = clocks(f".balign 64\n csrr s0, cycle\n .balign 64\n{text}\n csrr s1, cycle", machine)
     return second - first
 
@@ -99,7 +99,7 @@ def test_every_tile_has_its_own_first_use() -> None:
 
 
 def test_the_library_for_c_takes_no_time_where_a_published_figure_stands_for_it() -> None:
-    """Between the hints nothing counts but commands; elsewhere they do nothing."""
+    """Between the hints only commands count; elsewhere hints have no effect."""
     loop = "li t1, 40\n1: div t2, t1, t1\n addi t1, t1, -1\n bnez t1, 1b"
     inside, ready = f"slti x0, x0, 1\n{loop}\n{ADD}\n slti x0, x0, 2", changed(ONE, "core", "line", 0.0)
     command = ISSUE.c_runtime.value + ISSUE.kind.value

@@ -31,7 +31,7 @@ class Instruction:
         self.text, self.engine, self.ranges = text, engine, ranges
 
     def takes(self, fields: list[int]) -> float:
-        """Cycles, from the cost functions alone."""
+        """Compute cycles from the cost functions alone."""
         record = RECORDS[self.text.split(",")[0].split(" ")[0].rsplit(".", 1)[0]]
         found = cost(record, ONE)
         return (found.fixed + evaluate(found.data, record, fields)) / TICKS
@@ -74,7 +74,7 @@ def random_instruction(rng: random.Random, engines: list[Engine]) -> Instruction
 
 
 def expected(program: list[Instruction], takes: list[float], serial: bool) -> list[tuple[float, ...]]:
-    """(issued, started, ended) of each instruction, one after another."""
+    """Return (issued, started, ended) of each instruction, one after another."""
     clock = 0.0
     times: list[tuple[float, ...]] = []
     free: dict[Engine, float] = defaultdict(float)
@@ -83,7 +83,7 @@ def expected(program: list[Instruction], takes: list[float], serial: bool) -> li
         clock += issue(instruction.engine.name.lower())
         begins, depth = begun[instruction.engine], DEPTH[instruction.engine]
         if len(begins) >= depth:
-            clock = max(clock, begins[-depth])  # the queue has room when that one has left it
+            clock = max(clock, begins[-depth])  # the queue has room when that instruction has left it
         start = max(clock, free[instruction.engine])
         for older, (_, _, ended) in zip(program, times, strict=False):
             if serial or instruction.conflicts(older):
@@ -98,7 +98,7 @@ def expected(program: list[Instruction], takes: list[float], serial: bool) -> li
 @pytest.mark.parametrize("seed", range(6))
 def test_random_programs_against_a_recurrence(seed: int, serial: bool) -> None:
     rng = random.Random(seed)
-    vector = Engine.CT if seed % 2 else Engine.TDMA  # both together share a path: see below
+    vector = Engine.CT if seed % 2 else Engine.TDMA  # both share a path: see below
     engines = [vector, Engine.NE, Engine.RDMA, Engine.WDMA]
     program = [random_instruction(rng, engines) for _ in range(120)]
     text = "\n".join(instruction.text for instruction in program)
@@ -143,7 +143,7 @@ def test_a_full_queue_holds_the_core() -> None:
         begins = [row for row in rows if row["started"] == wait["ended"]]
         assert [row["number"] for row in begins] == [wait["blocker"]]
         waiting = [r for r in rows if r["issued"] < wait["ended"] and r["started"] >= wait["ended"]]
-        assert len(waiting) == DEPTH[Engine.NE]  # with the one that leaves it now
+        assert len(waiting) == DEPTH[Engine.NE]  # with the instruction that now leaves it
 
 
 def test_a_dependency_names_the_instruction_that_is_waited_for() -> None:

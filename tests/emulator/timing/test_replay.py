@@ -138,7 +138,7 @@ def test_a_program_that_reads_time_has_read_that_of_the_run() -> None:
     assert found.most is not None
     turns = [cycles(text, at_end(MACHINE, end)) for end in (End.LEAST, End.MOST)]
     assert found.least < middle < found.most
-    assert found.most != turns[1]  # a chip that is slower would have turned more often
+    assert found.most != turns[1]  # a slower chip would have made more turns
 
 
 def test_a_run_that_is_stopped_has_a_range() -> None:
@@ -153,7 +153,8 @@ def test_a_run_that_is_stopped_has_a_range() -> None:
 
 
 def test_a_range_goes_on_from_what_was_saved() -> None:
-    """Two halves of a run: with the range in both; in the second alone, whose first half counts as it was."""
+    """Two halves of a run, with the range requested in both, or only in the second, whose first half then
+    counts as it was."""
     middle, whole = ranged(MIXED)
     assert whole.least is not None
     found = {kept: halved(kept) for kept in (True, False)}

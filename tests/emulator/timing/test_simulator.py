@@ -1,4 +1,4 @@
-"""Simulated time of several tiles, and that it changes nothing: DDR, copies, barriers, logs, threads."""
+"""Simulated time of several tiles, which changes no results: DDR, copies, barriers, logs, threads."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_barriers_of_pairs_do_not_wait_for_each_other() -> None:
 
 
 def transfer(tiles: int, n: int, loops: str = "") -> list[float]:
-    """Cycles of one RDMA of blocks of n fp16 elements on so many tiles at once."""
+    """Cycles of one RDMA of blocks of n fp16 elements on this many tiles at once."""
     load = f"rdma.fp16 dst=0, src={DDR}, n={n}{loops}\n ncc.wait"
     text = f"csrr s0, mhartid\n li t2, {tiles}\n bge s0, t2, 9f\n {load}"
     _, sink = run(text, SIXTEEN)
@@ -86,7 +86,8 @@ def test_tiles_share_the_card_rate(tiles: int) -> None:
 
 @pytest.mark.parametrize("tiles", [1, 2, 16])
 def test_short_rows_cost_the_tile_alone_and_the_card_together(tiles: int) -> None:
-    """512 rows of 16 bytes, 128 apart: each a run beside its bytes, or for all tiles one of the card."""
+    """512 rows of 16 bytes at distances of 128: each costs a run besides its bytes, or for all tiles one of
+    the card."""
     timing, card = SIXTEEN.timing.rdma, SIXTEEN.ddr.nominal.value / 1e9
     alone = 512 * 16 / timing.rate.value + 511 * timing.run.value
     data = max(alone, tiles * 512 * (16 / card + RUN))
@@ -309,7 +310,7 @@ def test_a_full_log_interrupts_and_changes_nothing(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_full_log_passes_a_tile_that_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tile 1 polls and holds tile 0 back, whose log gets full: time must go on, and the run must end."""
+    """Tile 1 polls and blocks tile 0, whose log becomes full; time must continue, and the run must end."""
     monkeypatch.setattr(layout, "LOG_WORDS", layout.LOG_MARGIN + 4096)
     add = "ct.add.vv.fp16 dst=0x300, src0=0x100, src1=0x200, n=64\n"
     work = f"li t3, 3000\n5: {add} addi t3, t3, -1\n bnez t3, 5b\n"

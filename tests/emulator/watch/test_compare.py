@@ -1,4 +1,4 @@
-"""Two runs side by side: by hand-made reports, as an option, from Python, in the page."""
+"""Two compared runs: by hand-made reports, as an option, from Python, in the page."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_of_several_chips_the_last_one_counts(tmp_path: Path) -> None:
 
 
 def test_a_run_beside_an_earlier_one(programs: list[list[str]], tmp_path: Path, capsys: Capture) -> None:
-    """Two more squares of 2,048 elements on each of sixteen tiles, and nothing else that engines do."""
+    """Two more squares of 2,048 elements on each of sixteen tiles, and no other work of engines."""
     once, thrice = programs
     old = tmp_path / "old.json"
     assert main([*once, "--report", str(old)]) == 0

@@ -99,7 +99,7 @@ def test_folding_keeps_sums() -> None:
     assert summed(values, 3).tolist() == [[3, 12, 13], [27, 36, 29]]
 
 
-# --- what is gathered -----------------------------------------------------------------------
+# --- collected data -----------------------------------------------------------------------
 
 
 def test_busy_times_are_those_of_the_slices(run: tuple[list[Batch], ReportSink]) -> None:
@@ -173,7 +173,7 @@ def slices_of(*rows: dict[str, int]) -> np.ndarray:
 def test_data_live_from_the_write_to_the_last_read() -> None:
     width = BINS // COLUMNS
     residence = Residence(2, Axis(BINS, 1))
-    # kind, first and last column, whether written: read twice, and changed in place; then written, never read
+    # kind, first and last column, True if written: read twice, and changed in place; then written, never read
     events = [(7, 2, 3, 1), (8, 5, 5, 0), (9, 8, 9, 0), (9, 8, 9, 1), (10, 12, 12, 0), (11, 20, 20, 1)]
     slices = slices_of(
         *({"tile": 1, "started": c * width, "ended": d * width, "sources": 1} for _, c, d, _ in events)

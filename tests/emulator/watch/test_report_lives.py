@@ -129,7 +129,7 @@ def test_the_page_has_them(run: tuple[list[Batch], list[LiveRange], ReportSink])
 
 
 def test_the_largest_are_followed() -> None:
-    """However many a program declares, and wherever; ranges outside of the scratchpad are omitted."""
+    """A program may declare any number of them anywhere; ranges outside of the scratchpad are omitted."""
     many = [LiveRange(f"b{i}", "value", "", 256 * (i % 100), 1 + i, 8 * i, 8 * i + 8) for i in range(5000)]
     beyond = LiveRange("far", "value", "", MACHINE.spm.bytes - 1, 2, 0, 8)
     lives = Lives([*many, beyond], 16, MACHINE.spm.bytes)

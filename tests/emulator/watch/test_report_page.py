@@ -113,7 +113,7 @@ def cycles(driver: Any) -> float:
 
 
 def shown(driver: Any) -> tuple[float, float]:
-    """The stretch of time for which the timeline was drawn last."""
+    """The stretch of time for which the timeline was last drawn."""
     return tuple(map(float, value(driver, "[document.body.dataset.start, document.body.dataset.end]")))
 
 
@@ -294,7 +294,7 @@ def on_buffer(driver: Any) -> tuple[int, Any]:
 
 
 def test_buffers_of_a_tile(browser: Any) -> None:
-    """They lie where the image says, from the first to the last use, and the map shows the same tile."""
+    """They are where the image says, from the first to the last use, and the map shows the same tile."""
     find(browser, "#buffers-tile option[value='3']").click()
     assert value(browser, "document.getElementById('spm-tile').value") == "3"
     used = value(browser, "tx8.livesShown().map(({at, place}) => [at, tx8.data.live_start[place]])")

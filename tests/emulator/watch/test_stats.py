@@ -186,7 +186,7 @@ def test_hidden_work_costs_its_node_nothing() -> None:
     ("reached", "shown"), [(0.25, "25.0%"), (1.0, "100.0%"), (1.04, "hidden"), (5.71, "hidden")]
 )
 def test_no_node_reaches_more_than_its_bound(reached: float, shown: str) -> None:
-    """The work of a hidden node takes longer than the time it adds to the run; the data have its share."""
+    """The work of a hidden node takes longer than the time it adds to the run; the data has its share."""
     found = counted(image({BASE: "a"}), [batch(one(pc=BASE, ended=100))], [100 * TICKS])
     report = report_of(found)
     node = msgspec.structs.replace(report.nodes[0], reached=reached, bound="CT")

@@ -168,7 +168,7 @@ def test_arrows_lead_from_the_blocker_to_what_it_held(random: tuple[Slices, np.n
         for target in read.at(end):
             if target["args"].get("held by instruction", -1) in origins:
                 found.add((begin["pid"], target["ts"], target["tid"]))
-    # one slice for each target of a copy: they are held together
+    # one slice for each target of a copy, which are kept together
     assert len(found) == len(
         {(e["pid"], e["ts"], e["tid"]) for e in read.slices() if "held by instruction" in e["args"]}
     )
@@ -190,7 +190,7 @@ def test_copies_arrive_at_their_targets(random: tuple[Slices, np.ndarray, Read])
 
 
 def test_copies_that_registers_started(tmp_path: Path) -> None:
-    """No instruction, so no operands; a copy to DDR arrives nowhere."""
+    """It is no instruction, so it has no operands; a copy to DDR arrives nowhere."""
     rows = [
         {"record": -1, "track": Track.DTE, "ended": 2000, "target": 3, "spm_written": 64},
         {"record": -1, "track": Track.DTE, "started": 2000, "ended": 4000, "target": 0, "ddr_written": 64},
@@ -248,7 +248,8 @@ def node_image(*names: str) -> Image:
 
 
 def test_nodes_follow_one_another(tmp_path: Path) -> None:
-    """A run starts where the one before ends, when engines work ahead; in order, whatever comes first."""
+    """If engines work ahead, a run starts where the one before ends; runs are in order, whatever comes
+    first."""
     times = [
         ("a", 0, 100),
         ("a", 10, 50),

@@ -39,7 +39,7 @@ def test_operands_where_the_text_says_something_else(tmp_path: Path) -> None:
 
 
 def test_an_address_in_ddr_or_spm(tmp_path: Path) -> None:
-    """Operands that take both are told apart by the ranges."""
+    """The ranges distinguish operands that allow both memories."""
     number = tables.numbers()["dte.unicast"]
     record = tables.records()[number]
     row = {"record": number, "track": Track.DTE, "started": 0, "ended": 9000, "target": 3}

@@ -48,7 +48,7 @@ def build(text: str, machine: Machine = ONE, **options: Any) -> System:
 
 
 def final_registers(text: str, count: int = 32, **options: Any) -> list[int]:
-    """x registers of tile 0, unsigned, when a program comes to its ebreak."""
+    """x registers of tile 0, unsigned, when a program reaches its ebreak."""
     system = build(text, **options)
     with pytest.raises(Fault, match="ebreak"):
         system.run(10_000)

@@ -78,7 +78,7 @@ def messages(rng: random.Random, harts: int, count: int) -> list[Message]:
 
 
 def final_slots(sent: Sequence[Message], start: Sequence[bytes]) -> list[bytes]:
-    """All slots of the harts at the end; ``start``: those that were loaded."""
+    """All slots of the harts at the end; ``start`` has the loaded ones."""
     slots = [bytearray(first.ljust(SLOT * SLOTS, b"\xff")) for first in start]
     for message in sent:
         source, target = message.source * SLOT, message.target * SLOT

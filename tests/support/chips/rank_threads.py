@@ -15,7 +15,7 @@ from emulator.chips.ranks.mesh import RankMesh
 
 
 class ThreadsPost:
-    """The post of one of several threads. ``delay`` returns the seconds before an item is taken."""
+    """The post of one of several threads. ``delay`` returns the seconds before an item is received."""
 
     def __init__(self, rank: int, office: Office, delay: Callable[[], float]) -> None:
         self.rank, self.size, self._office, self._delay = rank, office.size, office, delay

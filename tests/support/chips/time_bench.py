@@ -76,7 +76,7 @@ class Keep:
         return np.concatenate([np.zeros((0, MOST_FIELDS), int), *(b.fields for b in self.batches)])
 
     def numbers(self) -> np.ndarray:
-        """Numbers of the engines' slices, waits of the core after all of them."""
+        """Numbers of the engines' slices, followed by the waits of the core."""
         rows = self.slices
         return np.where(rows["track"] == Track.CORE, 1 << 40, rows["number"])
 

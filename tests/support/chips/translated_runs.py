@@ -78,7 +78,7 @@ def outcome(image: Image, start: dict[int, int], limit: int, *, translated: bool
 
 
 def same(image: Image, start: dict[int, int], limit: int = 100_000, **options: Any) -> tuple[System, str]:
-    """Run both ways and compare everything a program can see."""
+    """Run in both ways and compare everything that a program can see."""
     first, expected = outcome(image, start, limit, translated=False, **options)
     second, found = outcome(image, start, limit, translated=True, **options)
     assert found == expected

@@ -9,8 +9,8 @@
 An example depends only on its kind and its number (``fuzz_child.py``). ``build/fuzz/state.json`` holds the
 next number of each kind, so every run resumes where the last one ended. If that file is missing or older, the
 run resumes from the counts on the page, so no example runs twice. Batches of examples run in separate
-processes, one kind after another. Hours are processor time of completed batches. When a process dies, hangs
-or ends with an exception, its last line names the example; a file in ``build/fuzz/findings`` describes the
+processes, one kind after another. Hours are processor time of completed batches. If a process dies, hangs or
+ends with an exception, its last line names the example. A file in ``build/fuzz/findings`` describes the
 failure and the command that repeats it.
 """
 
@@ -82,7 +82,7 @@ def _further(first: Count, second: Count) -> Count:
 def counts_of(page: str) -> dict[str, Count]:
     """The counts in the table of a page, none if it has no table.
 
-    Hours are rounded there; those of the kinds are scaled so that their sum is that of the last row.
+    Hours are rounded there, so those of the kinds are scaled to the sum in the last row.
     """
     rows = _ROW.findall(page.partition(BEGIN)[2].partition(END)[0].replace(",", ""))
     found = {
@@ -101,9 +101,9 @@ def write_state(state: dict[str, Count], folder: Path = FOLDER) -> None:
 
 
 def batch(kind: str, count: Count, size: int, folder: Path = FOLDER) -> None:
-    """Run ``size`` examples in a process of its own and add them to the count.
+    """Run ``size`` examples in a separate process and add them to the count.
 
-    If they do not end, the last of them runs again alone, because a busy machine may have been too slow.
+    If they do not end, the last one runs again alone, because a busy machine may have been too slow.
     """
     command = [sys.executable, "-X", "faulthandler", str(CHILD), kind, str(count.following), str(size)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -157,7 +157,7 @@ def campaign(
 
 
 class Progress(msgspec.Struct):
-    """The state of a running campaign, which its threads share; each thread has kinds of its own."""
+    """The state of a running campaign, which its threads share; each thread has its own kinds."""
 
     state: dict[str, Count]
     folder: Path
@@ -245,7 +245,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: list[str]) -> int:
-    """Exit status 1 when something was found; wrong usage ends with 2."""
+    """Return exit status 1 if something was found; wrong usage ends with 2."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.table:

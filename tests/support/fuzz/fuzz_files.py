@@ -115,7 +115,7 @@ def assembly_example(rng: Random) -> str:
 
 @cache
 def graphs() -> list[str]:
-    """Graphs in JSON: those of the examples, whose files are missing here, and as often one without files."""
+    """Graphs in JSON: those of the examples, without their files, and equally often a graph without files."""
     found = [path.read_text() for path in sorted((ROOT / "examples").glob("*/*.json"))]
     own = {
         "name": "own",

@@ -67,7 +67,7 @@ def sealed(data: bytes) -> bytes:
 
 
 def damaged(data: bytes, rng: Random) -> bytes:
-    """Some bytes, words or 8-byte numbers replaced, but not in the padding; perhaps cut off."""
+    """Some bytes, words or 8-byte numbers are replaced, but not in the padding; the file may be truncated."""
     file = bytearray(data)
     if rng.random() < 0.4:  # another number in the description of the image
         start = data.find(b'{"')
@@ -107,7 +107,7 @@ def run(loaded: Image, machine: Machine = MACHINE) -> str:
 
 
 def random_segments(rng: Random) -> Image:
-    """Segments of any size anywhere in the windows and beside them."""
+    """Segments of any size anywhere in the windows and outside of them."""
     windows = MACHINE.windows
     segments = []
     for number in range(rng.randint(1, 4)):

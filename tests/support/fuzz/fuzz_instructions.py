@@ -1,7 +1,7 @@
-"""Hostile engine instructions: legal ones with operands replaced, turned bits, random words; all engines.
+"""Hostile engine instructions: legal ones with replaced operands, inverted bits, random words; all engines.
 
 A run may only write the results of its instructions, which follow from records and operands in unbounded
-integers; no other byte of SPM or DDR may change.
+integers. No other byte of SPM or DDR may change.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """States saved in the middle of runs, with changed numbers and valid checksums.
 
-The programs have filled queues, copies under way and several workers; most run with simulated time, some with
-its range. A loaded state continues with sinks that read every slice.
+The programs have filled queues, copies in transit and several workers; most run with simulated time, some
+with its range. A loaded state continues with sinks that read every slice.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _length(name: str) -> int:
 def _state(name: str, place: int, time: str, quantum: int) -> Any:
     """The records of a state, and the header of its file; ``time``: none, plain or with its range.
 
-    With a small quantum the simulation has come far, and has much under way.
+    With a small quantum the simulation has come far, and much is in progress.
     """
     text, machine = PROGRAMS[name]
     sinks: list[Sink] = [TimeRange()] if time == "range" else []
@@ -81,7 +81,7 @@ def _field(records: Any, rng: Random) -> tuple[Any, Any]:
 
 
 def _other(value: Any, rng: Random) -> Any:
-    """Another value of the same kind, near it or at an edge; seldom one of another kind."""
+    """Another value of the same kind, near it or at an edge; rarely one of another kind."""
     if rng.random() < 0.01:
         return rng.choice((None, -1, 2**64 - 1, b"", b"\0" * 8, [], {}, True, "", 0.5))
     if isinstance(value, bool):

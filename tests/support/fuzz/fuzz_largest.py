@@ -68,7 +68,7 @@ TEXTS = (
 
 
 def example(rng: Random) -> str:
-    """All of them, whatever the number of the example."""
+    """All of them are tried, whatever the number of the example."""
     done = []
     for text in TEXTS:
         print(text, flush=True)

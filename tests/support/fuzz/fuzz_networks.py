@@ -1,7 +1,7 @@
 """Random networks, and random graphs of many operators, compiled, run and compared with onnxruntime.
 
-Some are drawn for a scratchpad smaller than any chip's. If the compiler refuses one as too large for it, that
-is not a finding and is counted separately. The whole scratchpad is enough for every network.
+Some are drawn for a scratchpad smaller than any chip's. If the compiler refuses one as too large, that is not
+a finding and is counted separately. The whole scratchpad is enough for every network.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def _system(code: bytes, turns: int, contents: bytes, machine: Any, **options: A
 
 
 def _run(system: System) -> int:
-    """Run to the end; the instructions that were executed."""
+    """Run to the end; return the instructions that were executed."""
     try:
         system.run(1_000_000)
     except Fault as fault:
@@ -68,7 +68,7 @@ def _run(system: System) -> int:
 
 
 def example(rng: Random) -> str:
-    """The usual order, and one other on other host threads."""
+    """Run in the usual order, and in one other order on other host threads."""
     cases = [legal(rng, records=OWN) for _ in range(rng.choice((2, 4, 8)))]
     code, contents = _code(cases), rng.randbytes(SPM_BYTES)
     turns = rng.choice((1, 20, 200))

@@ -1,4 +1,4 @@
-"""Random loads and stores of every width to the registers of every device, then control registers."""
+"""Random loads and stores of every width to the registers of every device, then to control registers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def dte_copy(rng: Random) -> list[Access]:
 
 
 def packet(rng: Random) -> list[Access]:
-    """The registers of a legal instruction, some replaced; the control register last."""
+    """The registers of a legal instruction, some of them replaced; the control register is last."""
     while True:
         case = legal(rng)
         if case.record.engine in PACKETS and case.record.engine is not Engine.SCALAR:

@@ -35,7 +35,7 @@ _FILL = by_mnemonic()["td.memset"]
 
 
 def _last() -> bytes:
-    """Fill as many elements as the register says: the same instructions, which may take another time."""
+    """Fill as many elements as the register says, so that the same instructions may take another time."""
     named = {"format": Format.INT8, "dst": 0, "n": _ELEMENTS, "value": 0}
     values = [named.get(operand.name, operand.low) for operand in _FILL.operands]
     return encoder(_FILL).encode(values, 1 << [o.name for o in _FILL.operands].index("n"))
@@ -83,7 +83,7 @@ def _run(program: Program, repeated: RepeatedRuns | None, given: Given, **option
 
 
 def example(rng: Random) -> str:
-    """Some runs, of which most are like earlier ones."""
+    """Some runs, most of which equal earlier ones."""
     program = _program(rng)
     repeated = RepeatedRuns(program)
     draws = [_given(rng) for _ in range(rng.choice((1, 2, 3)))]

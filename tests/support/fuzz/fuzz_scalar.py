@@ -77,9 +77,7 @@ def example(rng: Random, limit: int = 300, lengths: tuple[int, ...] = (4, 16, 64
         verdict = str(error)
     core: list[object] = [tile.retired, tile.words[: state.SINK].tolist(), tile.output]
     core.append(tile.words[state.F : state.FCSR + 1].tolist())
-    if (
-        "the limit given" in verdict
-    ):  # a trap that is due there, which is not an instruction, may be taken or not
+    if "the limit given" in verdict:  # a trap due at a place without an instruction may be taken or not
         verdict = "the limit"
     else:
         core += [tile.pc, sorted(tile.csrs.items())]

@@ -101,7 +101,8 @@ def is_negative(x: Exact) -> bool:
 
 
 def add(a: Exact, b: Exact, mode: int = RNE) -> Exact:
-    """A sum. Numbers of unlike sign that cancel give -0 rounded down, otherwise +0 (IEEE 754, 6.3)."""
+    """A sum. Numbers of opposite sign that cancel give -0 when rounding down, otherwise +0 (IEEE 754,
+    6.3)."""
     if "nan" in (a, b) or {a, b} == {"+inf", "-inf"}:
         return "nan"
     for x in (a, b):

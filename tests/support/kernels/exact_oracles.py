@@ -196,7 +196,7 @@ def _normal(x: Reals) -> Reals:
 def add(a: Reals, b: Reals, mode: int = RNE) -> Reals:
     """Sums. The smaller number is kept to 32 places below the larger one, and one odd bit below that.
 
-    Numbers of unlike sign that cancel give -0 rounded down, otherwise +0 (IEEE 754, 6.3).
+    Numbers of opposite sign that cancel give -0 when rounding down, otherwise +0 (IEEE 754, 6.3).
     """
     first, second = _normal(a), _normal(b)
     first_top = np.where(first.magnitude == 0, -(10**6), first.exponent)
@@ -281,7 +281,7 @@ def rsqrt(x: Reals) -> Reals:
 
 
 def chosen(first: Array, a: Reals, b: Reals) -> Reals:
-    """Numbers of ``a`` where ``first`` is True, else of ``b``; of one NaN and a number, the number."""
+    """Numbers of ``a`` where ``first`` is True, else of ``b``; of a NaN and a number, the number."""
     take = np.where(a.kind == NAN, False, np.where(b.kind == NAN, True, first))
     return Reals(
         np.where(take, a.kind, b.kind),

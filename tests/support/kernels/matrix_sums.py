@@ -109,7 +109,7 @@ def ascending(a: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray:
 
 
 def fused(a: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """The same by the definition of the fused multiply-add, for formats whose products round."""
+    """The same by the definition of the fused multiply-add, for formats whose products are rounded."""
     total = start.astype(np.float32).copy()
     for i, j in np.ndindex(*total.shape):
         cell = float(total[i, j])
@@ -142,7 +142,7 @@ def scratch(size: int) -> np.ndarray:
 def run_gemm(
     fmt, a, b, m, k, n, lt=0, rt=1, lb=1, rb=1, out=None, out_format=None, psum=None, psum_format=NO_PSUM
 ):
-    """Run on packed memories; ``out`` None: a memory of its own."""
+    """Run on packed memories; ``out`` None is a separate memory."""
     out_format = out_format or fmt
     if out is None:
         words = place(out_format, (max(lb, rb), m, n), Layout.NCX).total_bytes * 8 // out_format.bits

@@ -18,7 +18,7 @@ from tx8isa.numbers.formats import Format
 
 
 def sources(fmt: Format, n: int) -> Array:
-    """Every pattern of 16 bits; of 32 bits special, random and awkward ones."""
+    """Every pattern of 16 bits; of 32 bits special, random and difficult ones."""
     if fmt.bits == 16:
         return all_16_bits()
     rng = np.random.default_rng(13)

@@ -1,7 +1,7 @@
 """Calls of single operators, to test that a box of a result depends only on the boxes of operands in records.
 
-Operand elements outside of these boxes are replaced by NaN or by other numbers; the box of the result must
-keep every bit.
+Operand elements outside of these boxes are replaced by NaN or by other numbers, and the box of the result
+must keep every bit.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def some_box(rng: Random, shape: tuple[int, ...]) -> Box:
 def replaced_outside(rng: Random, array: Array, box: Box | None, with_nan: bool) -> Array:
     """The array with other elements outside of a box: NaN, any numbers, or any bytes.
 
-    Wider integers may be indices, also of several axes side by side: those in a column change places.
+    Wider integers may be indices, also of several axes next to each other; those in a column change places.
     """
     if array.dtype.kind == "f" or array.dtype.name == "bfloat16":
         other = np.full(array.shape, np.nan) if with_nan else rng.standard_normal(array.shape) * 3

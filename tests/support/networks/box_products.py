@@ -1,4 +1,4 @@
-"""Random calls of windows, products and the operators made of them."""
+"""Random calls of windows, of products, and of operators that consist of them."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _recurrence(rng: Random) -> PartCase:
 
 
 def _banded_resize(rng: Random) -> PartCase:
-    """Long enough for matrices that are bands; a product with them reads a window."""
+    """Long enough for band matrices, so that a product with them reads a window."""
     shape, sizes = [1, 2, small(rng, 16, 24, 1)[0], 3], [1, 2, *small(rng, 2, 40, 2)]
     mode = str(rng.choice(["linear", "cubic", "nearest"]))
     operands: Operands = {"x": normal(rng, *shape), "roi": None, "scales": None, "sizes": np.array(sizes)}
@@ -209,7 +209,7 @@ def _dft(rng: Random) -> PartCase:
 
 
 def _stft(rng: Random) -> PartCase:
-    """Frames beside each other, with gaps between them, or with common samples."""
+    """Frames that are adjacent, that have gaps between them, or that share samples."""
     one_sided = int(rng.integers(0, 2))
     parts = 1 if one_sided else small(rng, 1, 2, 1)[0]
     batch, step, length, more = small(rng, 1, 5, 4)

@@ -53,7 +53,7 @@ def exchanged(graph: Graph, machine: Machine, inputs: list[Array], dtype: str = 
 
 
 def growing_block() -> Graph:
-    """The cast of the input grows into the first group, on chips with other constants, too."""
+    """The cast of the input becomes part of the first group, on chips with other constants, too."""
     nodes: list[Any] = [
         ("LayerNormalization", ["x", "g"], ["n"], {}),
         ("MatMul", ["n", "up"], ["h"], {}),

@@ -79,8 +79,8 @@ def assert_right(
 ) -> Program:
     """Compile, run and compare every output; return the program for further tests.
 
-    By default (``residency``) every group has its own phase, because a test of a lowering wants the code for
-    all tiles, not for the shares of one. The tolerance of an output is the error of rounding inputs and
+    By default (``residency``) every group is a separate phase, because a test of a lowering needs the code
+    for all tiles, not for the shares of one. The tolerance of an output is the error of rounding inputs and
     constants to the format, so that only the program is tested.
     """
     program = compiler.compile(made, dtype, tiles, machine, residency=residency, search=search)

@@ -45,7 +45,8 @@ def made(
 
 
 class ControlModel:
-    """A model of inputs ``x`` and ``y``, and of the counts ``n`` and ``k`` of steps; it has some ``outputs``.
+    """A model of inputs ``x`` and ``y``, and of the counts ``n`` and ``k`` of steps; it has some of the
+    ``outputs``.
 
     Conditions are sums that are larger than zero; loops have computed counts, some of them also conditions.
     """
@@ -67,7 +68,7 @@ class ControlModel:
         return f"{kind}{self._names}"
 
     def _block(self, floats: Sequence[str], depth: int, length: int) -> tuple[list[Any], list[str]]:
-        """Some nodes, and the values that are known after them."""
+        """Some nodes, and the known values after them."""
         nodes, values = list[Any](), list(floats)
         kinds = [self._unary, self._binary, self._binary, self._product]
         for _ in range(length):

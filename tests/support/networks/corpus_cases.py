@@ -103,7 +103,7 @@ def _rounded(
     given = {name: _through(array, dtype) for name, array in inputs.items()}
     travelling = {name: onnx_cases.to_npy(array) for name, array in given.items()}
     if all(np.array_equal(given[name], array, equal_nan=True) for name, array in inputs.items()):
-        return travelling, outputs  # nothing to round: what the test expects holds
+        return travelling, outputs  # nothing to round; the test's expected values hold
     names = [item.name for item in case.model.graph.output]
     return travelling, dict(zip(names, _evaluated(case.model, names, given), strict=True))
 

@@ -69,7 +69,7 @@ def weights(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
 def two_products(
     devices: Sequence[int] = (0, 1), batch: Mapping[int, Sequence[int]] | None = None, rows: int = 16
 ) -> ModelProto:
-    """A product sharded by columns, an activation, and one sharded by rows, whose sum all devices get.
+    """A product sharded by columns, an activation, and a product sharded by rows, whose sum all devices get.
 
     ``batch``: for each shard of the batch its devices, in the order of their shards.
     """

@@ -10,7 +10,7 @@ from sharded_nets import Net
 
 
 def routing(net: Net, x: str, experts: int, chosen: int = 2) -> str:
-    """Weights ``[1, rows, experts]`` of the experts, zero for all but the best ones of each row."""
+    """Weights ``[1, rows, experts]`` of the experts, zero except for the best ones of each row."""
     scores = net.node("Softmax", net.product(x, net.columns, experts, bias=False), axis=-1)
     net.values += 1
     best, places = f"v{net.values}", f"places{net.values}"
@@ -46,7 +46,7 @@ def batched(
 def one_by_one(
     experts: int = 4, rows: int = 16, columns: int = 64, inner: int = 96, way: str = "Split"
 ) -> Graph:
-    """Gated experts with weights of their own, weighted by columns of the routing; a residual around them.
+    """Gated experts with separate weights, weighted by columns of the routing; a residual around them.
 
     ``way``: the operator that selects a column, or Equal, which compares with the number of the expert.
     """

@@ -47,7 +47,7 @@ def small_cnn(seed: int = 1, batch: int = 1) -> Graph:
 
 
 def mlp(bias: bool = True, seed: int = 2) -> Graph:
-    """A normalization and two products of a tensor of three axes, with biases behind them."""
+    """A normalization and two products of a tensor of three axes, followed by biases."""
     rng = np.random.default_rng(seed)
     constants = {"scale": rng.uniform(0.5, 2, 24).astype(np.float32), "shift": _normal(rng, (24,))}
     constants |= {"w0": _normal(rng, (24, 40), 24), "w1": _normal(rng, (40, 24), 40)}
@@ -106,7 +106,7 @@ def _given(node: Node) -> dict[str, Any]:
 
 
 def by_onnxruntime(graph: Graph, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs by onnxruntime, every node as it is: fused products of bytes may saturate."""
+    """The outputs by onnxruntime, node by node, because fused products of bytes may saturate."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1

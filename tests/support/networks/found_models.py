@@ -40,7 +40,7 @@ def by_onnxruntime(model: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def held(inputs: Mapping[str, Array], dtype: str) -> dict[str, Array]:
-    """Inputs whose floats are exact in a format, so that the same elements are found as by onnxruntime."""
+    """Inputs whose floats are exact in a format, so that onnxruntime finds the same elements."""
     fmt = Format.parse(dtype)
     return {
         name: np.asarray(rounded(array, fmt), np.float32) if array.dtype == np.float32 else array
@@ -81,14 +81,14 @@ def with_outputs(
 
 
 def sparse(seed: int, *shape: int) -> list[Array]:
-    """Arrays that are empty, partly, and wholly of other numbers than zero."""
+    """Arrays with no, some, and only numbers other than zero."""
     rng = np.random.default_rng(seed)
     values = rng.uniform(0.5, 2, shape).astype(np.float32) * np.where(rng.random(shape) < 0.5, -1, 1)
     return [np.where(rng.random(shape) < part, values, 0).astype(np.float32) for part in (0, 0.3, 1)]
 
 
 def boxes_and_scores(seed: int, images: int, classes: int, boxes: int) -> dict[str, Array]:
-    """Boxes of the unit square, and scores of which some are equal."""
+    """Boxes of the unit square, and scores, some of which are equal."""
     rng = np.random.default_rng(seed)
     corners = rng.random((images, boxes, 4)).astype(np.float32)
     scores = rng.integers(0, 32, (images, classes, boxes)).astype(np.float32) / 32

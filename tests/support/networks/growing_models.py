@@ -228,7 +228,7 @@ def decoder(
     tables: str = "position_ids",
 ) -> ModelProto:
     """A decoder of Llama's kind. ``mask`` is the source of the mask: ``attention_mask`` and the places,
-    ``position_ids``, or ``places`` alone; without ``written_out`` attention is one operator.
+    ``position_ids``, or only ``places``. Without ``written_out`` attention is one operator.
 
     ``tables`` is the source of a step's rotary embedding: rows by ``position_ids``, rows ``gathered`` or
     ``sliced`` by the lengths, or rows ``computed`` from these.

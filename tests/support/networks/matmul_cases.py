@@ -41,7 +41,7 @@ class Case:
         return replace(self, work=replace(self.work, cut=cut))
 
     def check(self, tiles: int = 16, spm: int | None = None) -> list[str]:
-        """Run it and compare; the lines of code."""
+        """Run it and compare; returns the lines of code."""
         machine = None if spm is None else small_machine(spm)
         got, lines = run_phase(self.lower, self.inputs, self.tensors, self.work.output, tiles, machine)
         assert np.array_equal(got.astype(np.float64).reshape(self.want.shape), self.want), self.work.cut

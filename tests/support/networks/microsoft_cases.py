@@ -38,7 +38,7 @@ class MicrosoftCall(OnnxCall):
 
 
 def assert_bytes(call: MicrosoftCall, folder: Path, steps: int = 0, dtype: str = "fp16") -> Program:
-    """The bytes that the chip gives are those of onnxruntime; one in 50 may be ``steps`` beside."""
+    """The chip's bytes equal those of onnxruntime; one in 50 may be off by ``steps``."""
     program, found = call.on_chip(folder, dtype)
     for name, wanted in call.by_onnxruntime().items():
         assert found[name].dtype == wanted.dtype

@@ -144,7 +144,7 @@ def main(first: int, last: int) -> int:
         with tempfile.TemporaryDirectory() as folder:
             try:
                 found = problems(made, inputs_of(net), how, Path(folder))
-            except Exception as error:  # the others are still to be tried
+            except Exception as error:  # the other seeds are still to be tried
                 found = [f"{type(error).__name__}: {error}"]
         wrong += bool(found)
         for line in found:

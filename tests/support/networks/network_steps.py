@@ -64,7 +64,7 @@ class Network:
         return self.constant((drawn * power + offset).astype(np.float32))
 
     def add(self, op: str, operands: list[str], *shapes: Shape, **attrs: Any) -> str:
-        """A node; its first result."""
+        """Add a node; return its first result."""
         names = [f"v{len(self.values) + at}" for at in range(len(shapes))]
         self.nodes.append(helper.make_node(op, operands, names, name=f"n{len(self.nodes)}", **attrs))
         self.values.update(zip(names, shapes, strict=True))
@@ -337,7 +337,8 @@ def _slope(net: Network) -> None:
 
 
 def _choice(net: Network) -> None:
-    """One of two values where an input exceeds a number between its values, so rounding changes nothing."""
+    """One of two values, where an input exceeds a number between its values, so that rounding changes
+    nothing."""
     name = net.one_of(*net.inputs)
     same = [other for other, shape in net.values.items() if shape == net.values[name]]
     larger, level = f"larger{len(net.nodes)}", net.constant(np.float32(0.515625))

@@ -74,7 +74,8 @@ class OnnxCall:
         return helper.make_model(graph, opset_imports=versions, ir_version=10 if self.opset < 23 else 11)
 
     def by_onnxruntime(self) -> dict[str, Array]:
-        """The outputs that are wanted. Threads would quantise parts of the states of a layer apart."""
+        """The outputs that are wanted. Several threads would quantise parts of a layer's states
+        separately."""
         return by_onnxruntime(self.model(), self.feeds)
 
     def by_evaluator(self) -> dict[str, Array]:

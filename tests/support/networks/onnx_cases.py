@@ -1,4 +1,4 @@
-"""The operator tests of the onnx package, made fit for a static compiler.
+"""The operator tests of the onnx package, adapted to a static compiler.
 
 A node test passes every operand at run time, also operands that determine shapes (the shape of Reshape, the
 axes of ReduceSum, the k of TopK). In real models these are constants, so such operands, listed in
@@ -73,7 +73,7 @@ ATTRIBUTE_LIKE = {
 @dataclass
 class Case:
     name: str
-    operator: str  # the operator under test; for several nodes the first of them
+    operator: str  # the operator under test; for several nodes, the first one
     model: onnx.ModelProto
     sets: list[tuple[dict[str, Array], dict[str, Array]]] = field(default_factory=list)
     """Inputs and outputs by name."""
@@ -171,7 +171,7 @@ def _load_disk(name: str) -> Case:
     own = {item.name for item in model.graph.initializer}
     free = [item.name for item in model.graph.input if item.name not in own]
     outputs = [item.name for item in model.graph.output]
-    # Constant comes first in some; it is not what is tested.
+    # In some tests Constant comes first, which is not the operator under test.
     operator = next(node.op_type for node in model.graph.node if node.op_type != "Constant")
     case = Case(name, operator, model)
     for data in sorted(folder.glob("test_data_set_*")):
@@ -189,7 +189,7 @@ def _stored(folder: Path, prefix: str, names: list[str]) -> dict[str, Array]:
 
 
 def read_list(path: Path | str) -> list[str]:
-    """The first word of each line; blank lines and what follows a '#' do not count."""
+    """The first word of each line; blank lines and comments after a '#' do not count."""
     lines = Path(path).read_text(encoding="utf-8").splitlines()
     words = (line.split("#", 1)[0].split() for line in lines)
     return [found[0] for found in words if found]

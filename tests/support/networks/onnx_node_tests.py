@@ -22,7 +22,7 @@ FOLDER = Path(package.__path__[0])
 
 
 def modules() -> list[str]:
-    """The names of the modules, below that of the package; each has the tests of an operator."""
+    """The names of the modules in the package; each has the tests of an operator."""
     found = pkgutil.walk_packages([str(FOLDER)])
     return sorted(module.name for module in found if not module.ispkg)
 
@@ -56,6 +56,6 @@ def node_test(name: str) -> Any:
 
 
 def _candidates(quoted: str) -> Iterator[str]:
-    """All modules, those first whose text has a name; some tests have names that are put together."""
+    """All modules, beginning with those whose text has a name, because some tests have composed names."""
     texts = {module: (FOLDER / f"{module.replace('.', '/')}.py").read_text("utf-8") for module in modules()}
     return iter(sorted(texts, key=lambda module: quoted not in texts[module]))

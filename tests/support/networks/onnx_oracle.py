@@ -119,7 +119,7 @@ def as_array(value: Any) -> Array:
 def supported(test: Any, inputs: Mapping[str, Array]) -> bool:
     """Return True if a node test has only operators and element types of graph.json.
 
-    It has no operators with graphs of their own; those are read from ONNX (test_onnx_control.py).
+    It has no operators with subgraphs; those are read from ONNX (test_onnx_control.py).
     """
     opset = test.model.opset_import[0].version
     known = {name for name, record in OPERATORS.items() if not record.bodies and record.since <= opset}

@@ -133,7 +133,7 @@ def _reduction(rng: Random) -> tuple[dict[str, Array], dict[str, Any]]:
 
 
 def _product(rng: Random) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Factors near 1 and -1: products of many others leave the range of FP16."""
+    """Factors near 1 and -1, because products of many others leave the range of FP16."""
     operands, attrs = _reduction(rng)
     x = operands["x"]
     return operands | {"x": np.sign(x) * (1 + np.tanh(x) / np.float32(8))}, attrs

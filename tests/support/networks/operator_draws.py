@@ -55,7 +55,7 @@ def _dynamic(rng: Random) -> tuple[Operands, dict[str, Any]]:
 
 
 def _matmul_integer(rng: Random) -> tuple[Operands, dict[str, Any]]:
-    (m, n), k = small(rng, 1, 9, 2), small(rng, 1, 700, 1)[0]  # longer than what FP32 sums exactly
+    (m, n), k = small(rng, 1, 9, 2), small(rng, 1, 700, 1)[0]  # longer than FP32 can sum exactly
     a, b = _byte(rng), _byte(rng)
     zeros: Operands = {"az": _bytes(rng, (), a), "bz": _bytes(rng, (), b)} if rng.random() < 0.5 else {}
     return {"a": _bytes(rng, (m, k), a), "b": _bytes(rng, (k, n), b), **zeros}, {}
@@ -107,7 +107,7 @@ def _last_axes(rng: Random) -> tuple[Operands, dict[str, Any]]:
 
 
 def _lrn(rng: Random) -> tuple[Operands, dict[str, Any]]:
-    """As many images as channels: the evaluator counts the ones where it means the others."""
+    """As many images as channels, because the evaluator confuses the two."""
     channels, height, width = small(rng, 1, 9, 3)
     return {"x": normal(rng, channels, channels, height, width)}, {
         "size": small(rng, 1, 5, 1)[0],
@@ -119,7 +119,7 @@ def _lrn(rng: Random) -> tuple[Operands, dict[str, Any]]:
 
 
 def _integers(lowest: int, highest: int, low: int = -100, high: int = 100) -> Draw:
-    """The second operand lies in lowest .. highest and is not 0."""
+    """The second operand is in lowest .. highest and is not 0."""
 
     def draw(rng: Random) -> tuple[Operands, dict[str, Any]]:
         shape, dtype = tuple(small(rng, 1, 6, 3)), str(rng.choice(["int32", "int64"]))
@@ -205,7 +205,7 @@ def _col2im(rng: Random) -> tuple[Operands, dict[str, Any]]:
 def _grid_sample(rng: Random) -> tuple[Operands, dict[str, Any]]:
     batch, channels, height, width = small(rng, 2, 5, 4)
     attrs = {
-        "mode": str(rng.choice(["linear", "cubic"])),  # nearest jumps where rounding moves a place
+        "mode": str(rng.choice(["linear", "cubic"])),  # nearest jumps if rounding moves a place
         "padding_mode": str(rng.choice(["zeros", "border", "reflection"])),
         "align_corners": int(rng.integers(0, 2)),
     }

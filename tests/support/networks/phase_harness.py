@@ -48,7 +48,7 @@ def generated(lower: Callable[[Kernel], None], target: Target) -> Kernel:
 
 
 def generated_in(lower: Callable[[Kernel], None], target: Target, budget: int) -> Kernel:
-    """The code of a phase with slices for so many bytes; SpmOverflow if it does not fit."""
+    """The code of a phase with slices for this many bytes; SpmOverflow if it does not fit."""
     return fitting(partial(_placed, lower, target, budget))
 
 
@@ -110,7 +110,7 @@ def run_phase(
     strict: bool = False,
     small: bool = False,
 ) -> tuple[Array, list[str]]:
-    """Run a phase; return the contents of ``output`` in the interface's form, and its lines of code.
+    """Run a phase; return the contents of ``output`` in the caller's form, and its lines of code.
 
     ``tensors`` are its operands: constants by their value, the others by ``inputs``. ``strict``: a hazard is
     an AssertionError. ``small``: small code.

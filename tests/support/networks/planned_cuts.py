@@ -21,7 +21,7 @@ def plan_with_cut(
     folder: Path,
     machine: Machine | None = None,
 ) -> Path:
-    """A plan, in ``folder``, with a cut for the only group with a tag; the rest is as the search decides."""
+    """A plan, in ``folder``, with a cut for the only group with a tag; the search decides everything else."""
     found = compile_graph(made, dtype, tiles, machine).report
     assert found is not None
     plan = json.loads(plan_text(found.plan))

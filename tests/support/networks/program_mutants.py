@@ -1,4 +1,5 @@
-"""Programs with one mistake each: an instruction left out, an operand moved, exchanged or one too small."""
+"""Programs with one mistake each: an omitted instruction, or an operand that is moved, exchanged or too small
+by one."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class QuantisedNet:
         return self.quantised(made, (a.shape[0], channels, *a.shape[2:]), 0.05)
 
     def expansions(self, x: Bytes, maps: int) -> Bytes:
-        """A 1x1 and a 3x3 convolution of an image beside each other, both in one scale."""
+        """A 1x1 and a 3x3 convolution of one image, both results in one scale."""
         factor = np.float32(0.04)
         operands = self.constant(factor), self.constant(self.zero_point(True))
         parts = []
@@ -149,7 +149,7 @@ class QuantisedNet:
 
 
 def products(seed: int, dtype: str) -> tuple[Any, tuple[int, ...]]:
-    """Convolutions of any geometry behind each other, and the shape of the input."""
+    """Convolutions of any geometry, one after another, and the shape of the input."""
     net = QuantisedNet(seed, dtype)
     rng, channels = net.rng, int(net.rng.choice([3, 16, 40, 64, 72, 130]))
     shape = (int(rng.integers(1, 3)), channels, *(int(n) for n in rng.integers(7, 13, 2)))
@@ -164,7 +164,7 @@ def products(seed: int, dtype: str) -> tuple[Any, tuple[int, ...]]:
 
 
 def matrices(seed: int, dtype: str) -> tuple[Any, tuple[int, ...]]:
-    """Products of matrices behind each other, and the shape of the input."""
+    """Products of matrices, one after another, and the shape of the input."""
     net = QuantisedNet(seed, dtype)
     gemm = bool(net.rng.integers(2))
     sizes = tuple(int(n) for n in net.rng.integers(1, 200, 2))
@@ -204,7 +204,7 @@ def bottlenecks(
 
 
 def fires(seed: int, squeezed: int, height: int, width: int, pool: bool) -> tuple[Any, tuple[int, ...]]:
-    """Two squeezes with expansions behind them, perhaps with a pool between; and the shape of the input."""
+    """Two squeezes followed by expansions, perhaps with a pool between; and the shape of the input."""
     net, shape = QuantisedNet(seed, ("int8", "uint8")[seed % 2]), (1, 96, height, width)
     x = net.expansions(net.conv(net.quantised("x", shape, 0.03), squeezed, 1, relu=True), 64)
     x = net.expansions(net.conv(net.max_pool(x) if pool else x, squeezed, 1, relu=True), 64)
@@ -222,9 +222,9 @@ def byte_mlp(seed: int, dtype: str, rows: int, columns: int) -> tuple[Any, tuple
 def byte_encoder(
     seed: int, dtype: str, rows: int = 64, columns: int = 256, heads: int = 8, floats_first: bool = False
 ) -> tuple[Any, tuple[int, ...]]:
-    """A transformer block whose products read bytes; all else, and its result, are floats.
+    """A transformer block whose products read bytes; everything else, and its result, are floats.
 
-    ``floats_first``: the products of queries, keys and values are those of floats.
+    ``floats_first``: the products of queries, keys and values have floats.
     """
     net, shape, depth = QuantisedNet(seed, dtype), (1, rows, columns), columns // heads
 

@@ -30,7 +30,7 @@ _EXACT_BITS = {"fp32": 20, "fp16": 9, "bf16": 6}
 _BY_EVALUATOR = ("MatMulInteger", "ConvInteger", "GridSample")
 """Operators that onnxruntime computes wrongly: sums of two products saturate; cubic samples at a border."""
 _MOST = {
-    "LRN": 1e3,  # onnxruntime subtracts squares that leave the window from those that stay
+    "LRN": 1e3,  # onnxruntime subtracts squares that leave the window from the remaining ones
     **{"LpNormalization": 1e18, "ReduceL2": 1e18, "Sigmoid": 16.0},
     **{"LSTM": 16.0, "GRU": 16.0, "RNN": 16.0},
     **dict.fromkeys(("MatMul", "Gemm", "Conv", "ConvTranspose"), 1e4),
@@ -103,7 +103,7 @@ class GraphDraw:
         return bool(self.rng.random() < chance)
 
     def take(self, kinds: str, rank: int | None = None, exact: bool = False, least: int = 0) -> str | None:
-        """A value of a kind of NumPy (f, i, u, b), mostly a late one; None where there is none such."""
+        """A value of a kind of NumPy (f, i, u, b), mostly a late one; None if there is none."""
         names = [
             name
             for name, array in self.values.items()
@@ -194,7 +194,7 @@ class GraphDraw:
         ):
             return False
         if any(array.dtype == np.float16 and not _is_finite(array) for array in found):
-            return False  # the program computes in a wider format, which may hold what overflows here
+            return False  # the program computes in a wider format, which may hold numbers that overflow here
         self.nodes.append(node)
         self.values.update(zip(outputs, found, strict=True))
         kept = all(array.dtype.kind != "f" or self._is_exact(name, array) for name, array in given.items())
@@ -221,7 +221,7 @@ class GraphDraw:
         )
         made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=10)
         try:
-            oracle = _session(made)  # refuses what the operator set lacks
+            oracle = _session(made)  # raises an error for operators that the operator set lacks
             if node.op_type in _BY_EVALUATOR:
                 oracle = ReferenceEvaluator(made)
             with np.errstate(all="ignore"):

@@ -97,7 +97,7 @@ def loop(draw: GraphDraw) -> None:
 
 
 def found(draw: GraphDraw) -> None:
-    """Results of data-dependent size; few operators take them, so they are outputs."""
+    """Results of data-dependent size; they are outputs, because few operators take them."""
     if (x := draw.take("fi", exact=True, least=1)) is None or draw.values[x].size > 300:
         return
     before = set(draw.values)

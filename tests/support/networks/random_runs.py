@@ -1,4 +1,4 @@
-"""Compiles and runs random graphs, compares with onnxruntime, and makes a graph with a fault smaller.
+"""Compiles and runs random graphs, compares with onnxruntime, and shrinks a graph with a fault.
 
 python tests/support/networks/random_runs.py 200 260          the graphs of these seeds
 python tests/support/networks/random_runs.py --counts 10000   how often each operator occurs

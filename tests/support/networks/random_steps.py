@@ -80,7 +80,7 @@ def _jump(draw: GraphDraw) -> None:
 
 
 def _domain(draw: GraphDraw) -> None:
-    """Functions that want positive numbers, or numbers of at most 1."""
+    """Functions that need positive numbers, or numbers of at most 1."""
     if (x := draw.take("f")) is None:
         return
     if draw.maybe(0.5):
@@ -244,7 +244,7 @@ def _along(draw: GraphDraw) -> None:
 
 
 def _normalization(draw: GraphDraw) -> None:
-    """MeanVarianceNormalization has no oracle where numbers are close to each other."""
+    """MeanVarianceNormalization has no oracle if numbers are close to each other."""
     if x := draw.take("f", least=2):
         shape = draw.values[x].shape
         if draw.maybe(0.5) or len(shape) < 3:

@@ -2,8 +2,8 @@
 
     python tests/support/networks/range_costs.py [encoder | text_line]
 
-For each size the simulated cycles of the image for the range, relative to an image of that size alone with
-the same options; and the bytes of code, without constants, relative to an image of the usual sizes.
+For each size, the simulated cycles of the image for the range, relative to an image of that size with the
+same options. Also the bytes of code, without constants, relative to an image of the usual sizes.
 ``PYTHONPATH`` has this folder.
 """
 

@@ -120,7 +120,7 @@ def text_line(channels: int = 16, letters: int = 40) -> ModelProto:
 
 
 def picture(channels: int = 16) -> ModelProto:
-    """Images of any height and width: a convolution of each channel alone, squeeze and excite."""
+    """Images of any height and width: a convolution of each separate channel, squeeze and excite."""
     w = ModelWriter(4)
     x = _convolved(w, "x", 3, channels, strides=[2, 2])
     x = w.add("HardSwish", _convolved(w, x, channels, channels, group=channels, strides=[2, 2]))
@@ -196,7 +196,7 @@ def _past(w: ModelWriter) -> str:
 
 
 def _future(w: ModelWriter) -> str:
-    """Minus infinity where a word is not seen, else 0."""
+    """Minus infinity where a word is hidden, else 0."""
     seq, low = _words(w), helper.make_tensor("low", TensorProto.FLOAT, [1], [-np.inf])
     every = w.add("ConstantOfShape", w.add("Concat", seq, seq, axis=0), value=low)
     return w.add("Trilu", every, w.constant(np.array(1, np.int64)), upper=1)

@@ -1,4 +1,4 @@
-"""Compiles by the plan that the compilation itself has saved, and compares the two programs."""
+"""Compiles by the plan that the compilation itself has saved, and compares both programs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def on_one(made: Graph, how: Setting, **options: Any) -> Compile:
 
 
 def on_chips(made: Graph, mesh: tuple[int, int], degrees: str | None) -> Compile:
-    """A graph on several chips; without degrees these are found, which a plan saves."""
+    """A graph on several chips; without degrees they are found, and a plan saves them."""
     machine = load_machine(None).of_chips(*mesh)
     parallel = None if degrees is None else parsed_degrees(degrees)
 

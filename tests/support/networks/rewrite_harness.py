@@ -24,7 +24,8 @@ def ops(found: Graph) -> list[str]:
 
 
 def assert_same(before: Graph, after: Graph, tolerance: float = 1e-6) -> None:
-    """Both graphs give the same outputs on random inputs, up to the rounding of folded constants."""
+    """Assert that both graphs give the same outputs on random inputs, up to the rounding of folded
+    constants."""
     inputs = {tensor.name: draw(*tensor.shape, seed=at) for at, tensor in enumerate(before.inputs)}
     expected, found = run_reference(before, inputs), run_reference(after, inputs)
     assert [tensor.name for tensor in before.outputs] == [tensor.name for tensor in after.outputs]

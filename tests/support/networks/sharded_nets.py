@@ -11,7 +11,8 @@ from compiler_harness import NodeSpec, draw, graph, ints
 
 
 class Net:
-    """A graph that grows; every product and normalization has constants of its own. Values are matrices."""
+    """A graph under construction; every product and normalization has separate constants. Values are
+    matrices."""
 
     def __init__(self, rows: int, columns: int) -> None:
         self.rows, self.columns = rows, columns
@@ -86,7 +87,7 @@ def normalized_first(rows: int = 64, columns: int = 256, heads: int = 8) -> Grap
 
 
 def normalized_last(rows: int = 64, columns: int = 256, heads: int = 4) -> Graph:
-    """A block like BERT's: residuals of what has been normalized; products of computed steps."""
+    """A block like BERT's: residuals of normalized values; products of computed steps."""
     net = Net(rows, columns)
     first = net.normalization(
         net.node("Add", "x", net.product(net.attention("x", heads), columns, columns)), columns
@@ -97,7 +98,7 @@ def normalized_last(rows: int = 64, columns: int = 256, heads: int = 4) -> Graph
 
 
 def gated(rows: int = 32, columns: int = 128) -> Graph:
-    """An MLP like Llama's: the product of two branches, behind a normalization without mean."""
+    """An MLP like Llama's: the product of two branches, after a normalization without mean."""
     net = Net(rows, columns)
     normal = net.normalization("x", columns, "RMSNormalization")
     gate = net.node("Swish", net.product(normal, columns, 512, bias=False))

@@ -150,7 +150,7 @@ def stored_in_two_shapes() -> Graph:
 
 
 def siblings() -> Graph:
-    """Results of one input: a number, and two that tiles can each share along a different axis."""
+    """Results of one input: a number, and two values that tiles can each share along a different axis."""
     return graph(
         [
             ("ReduceMax", ["x", "axes"], ["u"], {}),
@@ -166,7 +166,7 @@ def siblings() -> Graph:
 
 
 def planes(channels: int = 20, images: int = 1, size: int = 9) -> Graph:
-    """A product of each position's channels, its softmax, and the sum with what was before it."""
+    """A product of each position's channels, its softmax, and the sum with its operand."""
     weights = {"w": draw(channels, channels, 1, 1, scale=0.3), "v": draw(channels, channels, 1, 1, scale=0.3)}
     return graph(
         [
@@ -194,7 +194,7 @@ def whole_planes() -> Graph:
 
 
 def joined_planes() -> Graph:
-    """Channels of two operands in one plane; each tile joins its rows."""
+    """Channels of two operands in one plane; each tile joins its own rows."""
     weights = {"w": draw(16, 16, 1, 1, scale=0.3), "v": draw(24, 24, 1, 1, scale=0.3)}
     return graph(
         [

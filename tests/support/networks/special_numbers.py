@@ -10,7 +10,7 @@ from paths import ROOT
 
 @cache
 def listed(single: bool = False) -> set[str]:
-    """The operators of the table; with ``single`` also those of its last row, which differ in FP32 alone."""
+    """The operators of the table; with ``single`` also those of its last row, which differ only in FP32."""
     page = (ROOT / "docs" / "numbers.md").read_text(encoding="utf-8")
     section = page.partition("## NaN and infinities")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| ([A-Z][^|]*) \| [^|]* \| [^|]* \|$", section, re.MULTILINE)

@@ -14,7 +14,7 @@ HALVED = {**PADDED, "strides": (2, 2)}
 
 
 class Net:
-    """A graph that grows; every convolution has weights of its own, and a bias unless it is told not to."""
+    """A graph under construction; every convolution has separate weights, and a bias unless told not to."""
 
     def __init__(self, *shape: int) -> None:
         self.shape, self.nodes = shape, list[NodeSpec]()
@@ -83,7 +83,8 @@ def fires(squeezed: int = 24, expanded: int = 72, rows: int = 13, last: str = "R
 
 
 def stem(maps: int = 80) -> Graph:
-    """Strides, pools, and a shortcut that reads what the other branch does; ``maps`` channels at the end."""
+    """Strides, pools, and a shortcut that reads the same value as the other branch; ``maps`` channels at the
+    end."""
     net = Net(1, 20, 30, 21)
     net.node("Relu", [net.conv("x", "a", (64, 20, 5, 5), strides=(2, 2), pads=(2, 2, 2, 2))], "b")
     net.node("AveragePool", ["b"], "c", kernel_shape=(2, 2), strides=(2, 1))

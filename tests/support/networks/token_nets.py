@@ -24,7 +24,7 @@ def _graph(
 
 
 def encoder(batch: int = 1, rows: int = 16, columns: int = 64, heads: int = 4, words: int = 50) -> Graph:
-    """Embeddings, attention like BERT's to the tokens that a mask says are there, a product of one row."""
+    """Embeddings, attention like BERT's to the tokens that a mask allows, and a product of one row."""
     depth = columns // heads
     constants = {
         "table": draw(words, columns),
@@ -77,7 +77,8 @@ def encoder(batch: int = 1, rows: int = 16, columns: int = 64, heads: int = 4, w
 def causal(
     rows: int = 16, heads: int = 4, groups: int = 2, depth: int = 16, masked: bool = False, flat: bool = False
 ) -> Graph:
-    """Rotary embeddings by positions that are an input, and causal attention, of ONNX; groups share keys.
+    """Rotary embeddings by positions that are an input, and causal attention by ONNX's operator; groups share
+    keys.
 
     ``masked``: an input is added to the scores. ``flat``: heads are columns.
     """

@@ -78,13 +78,13 @@ class Bench(Tile):
         self.write_back[:], self.state[state.RANDOM] = write_back, random
 
     def image(self) -> bytes:
-        """Everything an instruction may change."""
+        """All state that an instruction may change."""
         random = self.state[state.RANDOM : state.RANDOM + 1]
         return b"".join(part.tobytes() for part in (self.spm, self.ddr, self.write_back, random))
 
 
 def memory(case: Case, size: int, seed: int) -> np.ndarray:
-    """Numbers of the instruction's format, special ones among them, or any bytes."""
+    """Numbers of the instruction's format, including special ones, or any bytes."""
     meaning = case.record.meaning
     return _memory(meaning.source if isinstance(meaning, Convert) else case.fmt, size, seed).copy()
 

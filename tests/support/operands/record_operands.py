@@ -1,7 +1,7 @@
 """Legal operands of every engine record, drawn at random: small shapes, all rules kept, ranges inside memory.
 
 Ranges of operands, touched bytes and rules come from the record. A solver for each kind of meaning makes the
-operands consistent; a meaning without a solver raises, so that no new record is forgotten.
+operands consistent. A meaning without a solver raises an error, so that no new record is forgotten.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Case:
         ]
 
     def problem(self) -> str:
-        """Return the mistake, except in ranges; empty without one."""
+        """Return the mistake, except in ranges; empty if there is none."""
         for operand in self.record.operands:
             error = value_error(operand, self.named[operand.name])
             if error:
@@ -83,7 +83,7 @@ class Case:
 
 
 def scalar_bits(operand: Operand, value: int) -> int:
-    """The bits that an operand takes from a register; a scalar that was extended by its sign is a word.
+    """The bits that an operand takes from a register; a scalar extended by its sign is a word.
 
     ``value`` may be the register's signed or its unsigned value.
     """
@@ -282,7 +282,7 @@ def _first_value(operand: Operand, fmt: Format | None, rng: Random) -> int:
 
 
 def _switch(case: Case) -> None:
-    """An operand that is not named is 0, and so is one that follows it."""
+    """An unnamed operand is 0, and so is one that depends on it."""
     for operand in case.record.operands:
         if operand.switched_by and not case.named[operand.switched_by]:
             case.named[operand.name] = 0
@@ -297,7 +297,7 @@ def _place(case: Case, rng: Random) -> bool:
         first = at[operand.memory] + rng.choice((0, 1, 7, 100))
         first += -first % align
         case.named[operand.name] = first
-        # a line of its own for every result: the engines may write to its end
+        # a separate line for every result, because the engines may write to its end
         at[operand.memory] = -(-(first + case.length(operand)) // LINE_BYTES) * LINE_BYTES
     return at["spm"] <= SPM_BYTES // 2 and at["any"] <= SPM_BYTES // 2 and at["ddr"] <= DDR_BYTES
 

@@ -88,6 +88,6 @@ def _number(text: str, registers: dict[str, int]) -> int:
 
 
 def signed(value: int) -> int:
-    """The 64 bits of a number as one with a sign."""
+    """The 64 bits of a number as a signed one."""
     value &= _MASK
     return value - (1 << 64) if value >> 63 else value

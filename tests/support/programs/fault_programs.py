@@ -1,4 +1,4 @@
-"""Programs that fault, and the values outside an operand's range that make them."""
+"""Programs that fault, and the values outside an operand's range that cause it."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from emulator.memory import state
 
 
 def outcome(system: System) -> list[tuple[object, ...]]:
-    """Everything of the tiles that a program can see or that is reported of them."""
+    """All state of the tiles that a program can see or that is reported."""
     return [
         (
             tile.words[state.X : state.X + 32].tolist(),

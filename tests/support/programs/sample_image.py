@@ -76,7 +76,7 @@ def edited_note(old: str, new: str) -> bytes:
 
 
 def read_all(data: bytes) -> Image:
-    """Read an image and everything that is decoded late."""
+    """Read an image, including everything that is decoded late."""
     image = read_image(data, "prog.bin")
     for table in (image.lines, image.nodes, image.symbols, image.data_ranges, image.live):
         len(table)

@@ -29,7 +29,7 @@ def user_id(stream: int, packet: int = 0) -> int:
 
 
 def fsm(registers: dict[int, int]) -> str:
-    """Store to stream registers; those above 2047 bytes need an address of their own."""
+    """Store to stream registers; those above 2047 bytes need a separate address."""
     return "".join(
         f" li t0, {FSM + at:#x}\n li t1, {value:#x}\n sw t1, 0(t0)\n" for at, value in registers.items()
     )

@@ -29,7 +29,7 @@ STEPS = (
 
 
 def orderly(rng: Random) -> str:
-    """A program of phases: in each, every worker has lines of its own; after each all are waited for."""
+    """A program of phases: in each, every worker has separate lines; after each, all workers are awaited."""
     text = [f"td.memset.fp32 dst=0, value=1.0, n={64 * LINES}", f"li s1, {ONE.windows.spm_weak}"]
     text += [f"wdma.fp32 dst={DDR}, src=0, n={64 * LINES}", "ncc.wait"]
     for _ in range(6):

@@ -53,7 +53,7 @@ class Case:
         return compile_kernel(kernel, KernelLaunch(self.grid, shapes, numbers, tiles, kept=True), machine)
 
     def check(self, results: Mapping[str, Array]) -> None:
-        """Compare the results of a run with what is expected."""
+        """Compare the results of a run with the expected ones."""
         assert set(results) == set(self.expected)
         for name, want in self.expected.items():
             got, want = (np.asarray(each, np.float64) for each in (results[name], want))
@@ -85,7 +85,7 @@ def case_in(
 
 
 def run(case: Case, program: KernelProgram, **options: Any) -> dict[str, Array]:
-    """The arrays that a run gives; with ``strict`` it must have no hazard."""
+    """Run and return the arrays; with ``strict`` it must have no hazard."""
     loaded = emulator.Program(program.image, program.machine)
     results = loaded.run(travelling(case.arrays, loaded), **options)
     assert loaded.hazards == ()
@@ -98,7 +98,7 @@ _POISON = 0xFF
 
 
 def run_among_poison(case: Case, program: KernelProgram, **options: Any) -> dict[str, Array]:
-    """Run with NaN, or -1, in the bytes between the arrays, which must stay; return the arrays."""
+    """Run with NaN, or -1, in the bytes between the arrays, which must not change; return the arrays."""
     loaded = emulator.Program(program.image, program.machine)
     system = loaded.start(travelling(case.arrays, loaded), **options)
     gaps = []
@@ -112,7 +112,7 @@ def run_among_poison(case: Case, program: KernelProgram, **options: Any) -> dict
 
 
 def run_twice(case: Case) -> dict[str, Array]:
-    """The arrays that a run gives: no hazard, the same bytes on two threads and with NaN around them."""
+    """Run and return the arrays: no hazard, the same bytes on two threads and with NaN around them."""
     program = case.program()
     results = run(case, program, strict=True)
     for key, other in run_among_poison(case, program, threads=2).items():
@@ -127,7 +127,7 @@ def draw(fmt: str, *shape: int, seed: int = 1, scale: float = 1.0, middle: float
 
 
 def poison(fmt: str, *shape: int) -> Array:
-    """An array of NaN, for results: what a kernel leaves alone stays NaN."""
+    """An array of NaN, for results, so that untouched elements remain NaN."""
     return np.full(shape, np.nan, DTYPES[fmt])
 
 
@@ -197,7 +197,7 @@ def _softmax_of(x: Array) -> Array:
 
 
 def _softmax(fmt: str) -> Case:
-    """Rows of a matrix that has more columns, whose numbers are NaN."""
+    """Rows of a matrix with more columns, which hold NaN."""
     x, out = poison(fmt, 37, 800), poison(fmt, 37, 800)
     x[:, :781] = draw(fmt, 37, 781)
     want = wide(out)

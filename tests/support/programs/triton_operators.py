@@ -185,7 +185,7 @@ def _gather(fmt: str) -> Case:
 
 def _scatter(fmt: str) -> Case:
     x, random = draw(fmt, 10, 29), np.random.default_rng(8)
-    index = random.integers(0, 35, (10, 29))  # some more than once: the last stays
+    index = random.integers(0, 35, (10, 29))  # some more than once: the last one remains
     want = poison(fmt, 10, 101)
     for row in range(10):
         for at, value in zip(index[row], x[row], strict=True):

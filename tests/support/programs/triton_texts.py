@@ -119,7 +119,7 @@ def outcome(
 ) -> dict[str, Array]:
     """The arrays to which a kernel stores; arguments that are numbers are of i32.
 
-    The run has no hazard, and gives the same bytes where engines write the rest of each line.
+    Assert that the run has no hazard, and gives the same bytes where engines write the rest of each line.
     """
     program = compiled(text, _parameters(arguments), grid, **arguments)
     once = emulator.Program(program.image, program.machine)

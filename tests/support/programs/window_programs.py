@@ -32,7 +32,7 @@ def contents(record: Instruction, values: dict[str, int]) -> dict[int, int]:
 
 
 def in_register(field: PacketField, value: int, values: dict[str, int]) -> int:
-    """A trip count less one, a stride in bytes, or the value."""
+    """A trip count minus one, a stride in bytes, or the value."""
     if field.unit is Unit.TRIPS_LESS_ONE:
         return value - 1
     return value * STORAGE_BITS[values["format"]] // 8 if field.unit is Unit.BYTES else value

@@ -70,7 +70,7 @@ WRONG = [
             "wdma.int32 dst=a1, src=0x20000, n=1\n        sw      t1, 0(s1)",
             ("hazards", "unfinished"),
         ),
-        # barriers and messages that never come
+        # barriers and messages that never arrive
         (
             "half of the tiles",
             "09_neighbour",

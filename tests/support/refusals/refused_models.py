@@ -1,4 +1,4 @@
-"""ONNX models that are refused, and the one line that says why."""
+"""ONNX models that are refused, and the line with the reason."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ node = helper.make_node
 
 
 def refusal(path: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """The one line of tx8cc on standard error."""
+    """Return the only line of tx8cc on standard error."""
     assert main([str(path)]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -1,8 +1,8 @@
 """Explores every path of a plain Python function with symbolic values.
 
 ``explore`` calls the function repeatedly. When the function tests a ``Flag``, one call continues as if it
-were true and another one as if it were false, unless the answer follows from earlier answers. So the function
-itself is judged, without translation.
+were true and another one as if it were false, unless earlier answers determine it. So the function itself is
+checked, without a translation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bodies as compiled code executes them: every value is a word of 64 bits, signed or unsigned.
+"""Bodies as compiled code executes them, where every value is a word of 64 bits, signed or unsigned.
 
 The rules are those of ``emulator.native.direct``: sums and products modulo 2**64, shifts and comparisons by
 the kind of their operands, quotients rounded down. Undefined operations must not occur: a shift by 64 or

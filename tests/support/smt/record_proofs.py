@@ -32,7 +32,7 @@ X = 64
 
 
 def operand(record: Encoding, field: Field) -> Bits:
-    """Any value of some more bits than the field holds, also illegal ones."""
+    """Any value of slightly more bits than the field holds, including illegal ones."""
     width = max(field.maximum, ~field.minimum, field.modulus).bit_length() + 3
     return Bits.signed(z3.BitVec(f"{record.mnemonic}.{field.name}", width))
 
@@ -52,7 +52,7 @@ def legal_values(record: Encoding) -> tuple[dict[str, Bits], list[Any]]:
 
 
 def prove_decoding(record: Encoding) -> None:
-    """``decode`` gives back the values of every word that ``encode`` makes."""
+    """Assert that ``decode`` returns the values of every word that ``encode`` makes."""
     values, ways = legal_values(record)
     assert ways, f"{record.mnemonic} has no legal operands"
     for way in ways:
@@ -64,7 +64,7 @@ def prove_decoding(record: Encoding) -> None:
 
 
 def prove_encoding(record: Encoding) -> None:
-    """``encode`` takes what the record decodes from a word, and makes the same word of it."""
+    """Assert that ``encode`` accepts the decoded values of a word, and makes the same word of them."""
     word = Bits.unsigned(z3.BitVec("word", 8 * record.size))
     for way in explore(lambda: record.decode(word)):
         if way.result is None:
@@ -85,7 +85,7 @@ def recognised(record: Encoding, word: Bits) -> Any:
 
 
 def prove_exclusive(records: Sequence[Encoding], *reserved: tuple[str, Callable[[Any], Any]]) -> None:
-    """No word is two instructions, and none is one of the reserved words: (name, condition on a word)."""
+    """Assert that no word is two instructions, or one of the reserved words: (name, condition on a word)."""
     word = z3.BitVec("word", 8 * records[0].size)
     claims = {record.mnemonic: recognised(record, Bits.unsigned(word)) for record in records}
     claims |= {name: condition(word) for name, condition in reserved}
@@ -95,7 +95,7 @@ def prove_exclusive(records: Sequence[Encoding], *reserved: tuple[str, Callable[
 
 
 def prove_manual_encoding(record: Scalar) -> None:
-    """The record's words are those of the manual, and so are the operands of each of them."""
+    """Assert that the record's words are those of the manual, and so are the operands of each."""
     word, entry = z3.BitVec("word", 32), ENTRIES[record.mnemonic]
     due = operand_values(entry.operands(word))
     for path in explore(lambda: record.decode(Bits.unsigned(word))):
@@ -107,7 +107,7 @@ def prove_manual_encoding(record: Scalar) -> None:
 
 
 def operand_values(terms: dict[str, Any]) -> dict[str, Bits]:
-    """The manual's operands as numbers: those of 64 bits have a sign."""
+    """The manual's operands as numbers; those of 64 bits are signed."""
     return {
         name: Bits.signed(term) if term.size() == X else Bits.unsigned(term) for name, term in terms.items()
     }
@@ -165,7 +165,7 @@ def _manual_arguments(record: Scalar, terms: dict[str, Any], a: Any, b: Any) -> 
 
 
 def _equal(record: Scalar, found: Any, due: Any) -> Any:
-    """The result is the due one as a number: signed, or what a store writes without a sign."""
+    """Assert that the result is the right number: signed, or unsigned for stores."""
     if record.kind == "branch":
         return truth(found) == due
     value = found.value if isinstance(found, Word) else Bits.of(found)
@@ -243,7 +243,8 @@ def _divisions(path: Any) -> list[Any]:
 
 
 def prove_one_division() -> None:
-    """``divides`` admits one quotient and one remainder, and a product of positive numbers is no smaller."""
+    """Assert that ``divides`` admits one quotient and one remainder, and that a product of positive numbers
+    is no smaller than a factor."""
     a, b, q1, r1, q2, r2, x, y = z3.Ints("a b q1 r1 q2 r2 x y")
     prove(larger_product(x, y), what="a product of positive numbers")
     d = q1 - q2

@@ -1,6 +1,6 @@
 """Encodings and meanings of RV64 instructions in z3's terms, written from the RISC-V manual, volume I.
 
-Nothing here is taken from the records. An encoding is a condition on a 32-bit word, and its operands by the
+It takes nothing from the records. An encoding is a condition on a 32-bit word, and its operands by the
 manual's figures of immediate formats. A meaning is a bit-vector of 64 bits. The words for the data cache are
 those of T-Head's extension.
 """
@@ -288,12 +288,12 @@ def _unsigned(term: Any) -> Any:
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    """Unsigned; by zero all bits are set."""
+    """Unsigned quotient; division by zero gives all ones."""
     return z3.If(b == 0, z3.BitVecVal(-1, a.size()), z3.UDiv(a, b))
 
 
 def _remainder(a: Any, b: Any) -> Any:
-    """Unsigned; by zero it is the dividend."""
+    """Unsigned remainder; division by zero gives the dividend."""
     return z3.If(b == 0, a, z3.URem(a, b))
 
 

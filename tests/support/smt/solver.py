@@ -20,7 +20,7 @@ def prove(claim: Any, *assumptions: Any, what: str) -> None:
 
 
 def refute(claim: Any, assumptions: Iterable[Any]) -> str | None:
-    """Values for which the assumptions hold and ``claim`` does not; None when there are none."""
+    """Return values for which the assumptions hold and ``claim`` does not; None if there are none."""
     solver = z3.Solver()
     solver.set("rlimit", MOST_STEPS)
     solver.add(*assumptions, z3.Not(claim))

@@ -1,9 +1,8 @@
-"""Python's integers, of any size, as symbolic values: over bits, and over the numbers themselves.
+"""Python's integers, of any size, as symbolic values over bits, and over the numbers themselves.
 
-``Bits`` is a number between two bounds; ``low(n)`` gives the low n bits of its two's complement. For
-those of a sum, a product or a bitwise operation the low n bits of the operands are enough, because they
-are the same modulo 2**n. ``Number`` is an integer of z3. Its quotients and remainders are numbers q and r
-with a = q*b + r.
+``Bits`` is a number between two bounds; ``low(n)`` gives the low n bits of its two's complement. For a sum, a
+product or a bitwise operation, the low n bits of the operands determine them, because they agree modulo 2**n.
+``Number`` is an integer of z3. Its quotients and remainders are numbers q and r with a = q*b + r.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def signed_width(low: int, high: int) -> int:
 
 
 class Symbol:
-    """Operators that are made of others, for both kinds of symbolic integers."""
+    """Operators that are defined by others, for both kinds of symbolic integers."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -226,8 +225,8 @@ def _not_negative(shift: Bits) -> None:
 class Number(Symbol):
     """An integer of z3, perhaps with known bounds.
 
-    Quotients, remainders and low bits are new variables, which axioms of the path define. So every product is
-    one of two variables, and the rest is linear.
+    Quotients, remainders and low bits are new variables, which axioms of the path define. So every product
+    has two variables as factors, and everything else is linear.
     """
 
     def __init__(self, term: Any, least: int | None = None, most: int | None = None) -> None:

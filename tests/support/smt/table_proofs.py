@@ -30,7 +30,8 @@ def words(size: int, fixed: int) -> Iterator[tuple[int, Any]]:
 
 
 def prove_table(decode: Decode, opcode: int) -> None:
-    """``decode`` of the 32-bit words with ``opcode`` in bits 6:2: the manual's instructions and no others."""
+    """Check ``decode`` of the 32-bit words with ``opcode`` in bits 6:2: the manual's instructions and no
+    others."""
     for value, word in words(32, 0x707F):
         if value & 3 == 3 and value >> 2 & 31 == opcode:
             entries = {name: entry.matches(word) for name, entry in ENTRIES.items()}
@@ -45,7 +46,7 @@ def prove_table(decode: Decode, opcode: int) -> None:
 
 
 def prove_compressed_table(decode: Decode, expand: Decode) -> None:
-    """``decode`` and ``expand`` of 16 bits: the manual's instructions and expansions, and no others."""
+    """Check ``decode`` and ``expand`` of 16 bits: the manual's instructions and expansions, and no others."""
     for value, word in words(16, 0xE003):
         entries = {name: entry.matches(word) for name, entry in SHORT.items()}
         symbolic = Bits.unsigned(word)
@@ -62,7 +63,7 @@ def prove_compressed_table(decode: Decode, expand: Decode) -> None:
 
 
 def prove_shortening(record: Scalar) -> None:
-    """The assembler's short form of a full instruction expands to it, or to an equivalent one."""
+    """Assert that the assembler's short form of a full instruction expands to it, or to an equivalent one."""
     values, ways = legal_values(record)
     legal = z3.Or(*(z3.And(*way.conditions) for way in ways))
     for way in explore(lambda: rvc.shorten(record, values), legal):

@@ -35,7 +35,7 @@ class Complaint:
 
 
 def choose(condition: Any, first: Callable[[], Any], second: Callable[[], Any]) -> Any:
-    """``first() if condition else second()`` without a decision."""
+    """Compute ``first() if condition else second()`` without a decision."""
     term = z3.simplify((condition != 0).term if isinstance(condition, Bits) else truth(condition))
     if z3.is_true(term) or z3.is_false(term):
         return first() if z3.is_true(term) else second()
@@ -78,7 +78,7 @@ class SymbolicStruct:
         self.sizes = [{"I": 1, "Q": 2}[letter] for letter in re.fullmatch(r"<([IQ]*)", layout)[1]]  # type: ignore[index]
 
     def pack(self, *values: Any) -> list[Any]:
-        """Words of 32 bits, the low one of a pair first; each value must fit, as ``struct`` wants."""
+        """Words of 32 bits, the low one of a pair first; each value must fit, as ``struct`` requires."""
         found = []
         for size, value in zip(self.sizes, map(Bits.of, values), strict=True):
             require(truth(value >= 0))
@@ -164,7 +164,8 @@ def any_operands(encoder: Encoder) -> tuple[list[Bits], Bits, list[Any]]:
 
 
 def prove_wide_decoding(instruction: Instruction) -> None:
-    """Of all legal operands, registers or not, on each worker: the words of ``encode`` give them back."""
+    """For all legal operands, registers or not, on each worker, assert that the words of ``encode`` give them
+    back."""
     encoder = SymbolicEncoder(instruction)
     values, registers, legal = any_operands(encoder)
     worker = z3.BitVec("worker", 3)
@@ -184,7 +185,8 @@ def prove_wide_decoding(instruction: Instruction) -> None:
 
 
 def prove_wide_encoding(instruction: Instruction) -> None:
-    """All words with the record's header that are an instruction: ``encode`` makes the same words of it."""
+    """For all words with the record's header that are an instruction, assert that ``encode`` makes the same
+    words."""
     encoder = SymbolicEncoder(instruction)
     worker = z3.BitVec("worker", 3)
     header = encoder.header | z3.ZeroExt(29, worker) << 29
@@ -234,7 +236,8 @@ def _is_code(key: tuple[Bits, Bits], code: tuple[int, int]) -> Any:
 
 
 def prove_headers(instructions: Sequence[Instruction]) -> None:
-    """Every header is that of one record, with its number of words and one of the workers, or is refused."""
+    """Assert that every header is that of one record, with its number of words and one of the workers, or is
+    refused."""
     encoders = {(i.engine, i.opcode): SymbolicEncoder(i) for i in instructions}
     assert len(encoders) == len(instructions), "two records have one engine and opcode"
     header = z3.BitVec("header", 32)

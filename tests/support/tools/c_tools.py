@@ -55,7 +55,7 @@ def needs_gcc(test):
 
 
 def compile_object(source: str, folder: Path, flags: Sequence[str]) -> Path:
-    """The object file of a C text; a warning or an error fails the test with what GCC said."""
+    """The object file of a C text; a warning or an error fails the test with GCC's message."""
     path = folder / "program.c"
     path.write_text(source)
     target = folder / "program.o"

@@ -1,7 +1,7 @@
 """Calls of the tables' members in one C program, which is run once; each result is compared with NumPy.
 
-Numbers are those of NumPy and ml_dtypes, and rounding is ``numpy.rint`` and its like on binary64, so nothing
-here is shared with the emulator.
+Numbers come from NumPy and ml_dtypes, and rounding is ``numpy.rint`` and similar functions on binary64. So
+nothing here is shared with the emulator.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ MEMBERS = ROOT / "tests" / "data" / "crt_members.txt"
 
 
 def compiled(source: Path, target: Path, flags: Sequence[str] = STRICT) -> Path:
-    """The object file of a C file; a warning or an error fails the test with what GCC said."""
+    """The object file of a C file; a warning or an error fails the test with GCC's message."""
     command = [GCC, *FLAGS, *INCLUDES, *flags, "-c", str(source), "-o", str(target)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr

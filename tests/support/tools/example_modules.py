@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 @contextmanager
 def example_modules(folder: Path, names: Sequence[str]) -> Iterator[SimpleNamespace]:
-    """The modules of these names, which nobody else finds afterwards."""
+    """The modules of these names, which no other import finds afterwards."""
     sys.path.insert(0, str(folder))
     try:
         yield SimpleNamespace(**{name: import_module(name) for name in names})

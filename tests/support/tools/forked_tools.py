@@ -1,11 +1,11 @@
-"""The commands of the project and ``python``, in processes forked from one that has loaded what they import.
+"""The commands of the project and ``python``, in processes forked from one that has loaded their imports.
 
 Most commands of the documents take less time than their start. So the tests of the documents call programs of
 the same names that hand their arguments, environment, folder, standard input and outputs to a server. For
 each call it forks a process, which executes the entry point of the installed command. The process differs
-from one of that command in the modules and compiled kernels that it finds loaded. Where that could matter
-the installed program is started instead: with other settings (``TX8_CACHE_DIR=...``), an option of Python
-itself, or a file in Python's folder that has the name of a loaded module.
+from one of that command in the modules and compiled kernels that it finds loaded. Where that could matter the
+installed program is started instead: with other settings (``TX8_CACHE_DIR=...``), with an option of Python
+itself, or if Python's folder has a file with the name of a loaded module.
 
     with forked_tools(folder) as programs:
         subprocess.run(["tx8emu", ...], env={"PATH": f"{programs}:..."})
@@ -122,7 +122,7 @@ class _Server:
         self.listener.listen(16)
 
     def serve(self) -> None:
-        """Until standard input ends; what still runs then is killed."""
+        """Serve until standard input ends; everything that still runs is killed then."""
         children: set[int] = set()
         self.events.register(0, selectors.EVENT_READ, None)
         self.events.register(self.listener.fileno(), selectors.EVENT_READ, lambda: self._accept(children))
@@ -157,7 +157,7 @@ class _Server:
                 with suppress(KeyError):
                     self.events.unregister(file)
             os.close(ending)
-            with suppress(OSError):  # whoever called may be gone
+            with suppress(OSError):  # the caller may have exited
                 caller.send(bytes([status if status >= 0 else 128 - status]))
             caller.close()
 

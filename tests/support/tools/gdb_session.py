@@ -15,7 +15,7 @@ def session(program: Path, *commands: str, options: tuple[str, ...] = ()) -> tup
 
 
 def in_order(text: str, *parts: str) -> None:
-    """Assert that every part occurs, after the one before."""
+    """Assert that all parts occur, in this order."""
     at = 0
     for part in parts:
         found = text.find(part, at)

@@ -1,4 +1,4 @@
-"""A program under ``tx8emu --gdb`` in a process of its own, GDB itself, and a client of packets."""
+"""A program under ``tx8emu --gdb`` in a separate process, GDB itself, and a client of packets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def needs_gdb(test):
 
 
 def assembled(folder: Path, text: str, name: str = "prog") -> Path:
-    """The image of an assembly text, beside its source ``name.s``."""
+    """The image of an assembly text, next to its source ``name.s``."""
     (folder / f"{name}.s").write_text(text)
     path = folder / f"{name}.bin"
     path.write_bytes(write_image(asm.assemble(text, f"{name}.s")))
@@ -91,7 +91,7 @@ def gdb(server: Server, program: Path, *commands: str) -> str:
 
 
 class Client:
-    """A client that sends whatever a test wants."""
+    """A client that sends whatever a test needs."""
 
     def __init__(self, server: Server) -> None:
         self._socket = socket.create_connection(("127.0.0.1", server.port), timeout=_SECONDS)

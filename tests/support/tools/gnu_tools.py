@@ -1,4 +1,4 @@
-"""GNU binutils for RISC-V as a judge: the bytes and the text that it makes of a program."""
+"""GNU binutils for RISC-V as an oracle: the bytes and the text that it makes of a program."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def our_text(text: str) -> bytes:
 
 
 def same(text: str, folder: Path, march: str = MARCH) -> None:
-    """Assert that both assemblers give the same bytes; the message has the first place where they do not."""
+    """Assert that both assemblers give the same bytes; the message has the first difference."""
     ours, theirs = our_text(text), gnu_text(text, folder, march)
     wrong = [i for i in range(0, min(len(ours), len(theirs)), 2) if ours[i : i + 2] != theirs[i : i + 2]]
     assert not wrong, f"first difference at {wrong[0]:#x}: {ours[wrong[0] :][:4].hex()}"
@@ -71,7 +71,7 @@ def undefined_symbols(folder: Path) -> list[str]:
 
 
 def same_image(text: str, folder: Path, march: str = MARCH) -> asm.image.Image:
-    """Assert that GNU as and ld give every section the bytes that we give it; returns our image.
+    """Assert that GNU as and ld give every section the same bytes as we do; returns our image.
 
     Symbols of other files get addresses beyond the program. The linker neither merges strings nor relaxes.
     """

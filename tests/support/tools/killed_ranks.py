@@ -1,12 +1,12 @@
-"""Runs tx8emu over two ranks and kills one of them, then checks all that is left.
+"""Runs tx8emu over two ranks and kills one of them, then checks everything that remains.
 
     python tests/support/tools/killed_ranks.py [RUNS [SEED]]     by default 1,000 runs
 
 A rank is killed at a random moment of a run, as soon as it has begun, or as soon as files are being written.
-Then all must end within seconds. The tool must have named the rank in one line, or mpiexec must have reported
-its end if that came before all ranks had loaded MPI, or after the rank had left. Output files must be
-complete, with the same bytes as without a kill. No temporary file and no process may stay, and no shared
-memory either if the tool has named the rank; segments that MPI leaves before that are counted.
+Then all must end within seconds. The tool must have named the rank in one line. Or mpiexec must have reported
+its end, if that came before all ranks had loaded MPI or after the rank had left. Output files must be
+complete, with the same bytes as without a kill. No temporary file and no process may remain, and no shared
+memory either if the tool has named the rank. Segments that MPI leaves before that are counted.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class KilledRun:
 
 
 class KilledRuns:
-    """Runs of one program in folders of their own."""
+    """Runs of one program in separate folders."""
 
     def __init__(self, folder: Path, seed: int = 1) -> None:
         self._folder, self._random, self._number = folder, random.Random(seed), 0
@@ -133,7 +133,7 @@ class KilledRuns:
 
 
 def left_segments() -> set[str]:
-    """Names of MPI's shared memory that no process maps: those of other runs are in use."""
+    """Names of MPI's shared memory that no process maps; mapped ones belong to other runs."""
     names = {path.name for path in SHARED.iterdir() if path.name.startswith(SEGMENTS)}
     for maps in Path("/proc").glob("[0-9]*/maps") if names else ():
         with suppress(OSError):
@@ -189,7 +189,7 @@ def _processes(folder: Path) -> list[int]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the results of so many runs; status 1 if anything is wrong with one of them."""
+    """Print the results of this many runs; return status 1 if anything is wrong with one of them."""
     count, seed = ([int(text) for text in arguments] + [RUNS, 1][len(arguments) :])[:2]
     counts: Counter[str] = Counter()
     longest = 0.0

@@ -62,7 +62,8 @@ class _Watch:
 
 
 class _Unknown:
-    """Leaves out the tests that are known: the same ones in all processes, which begin at one time."""
+    """Omits the tests that are already recorded: the same ones in all processes, which begin at the same
+    time."""
 
     def __init__(self) -> None:
         files = [json.loads(file.read_text(encoding="utf-8")) for file in FOLDER.glob("*.json")]

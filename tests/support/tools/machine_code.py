@@ -1,4 +1,4 @@
-"""The mark of tests that need kernels as machine code; without the JIT they stay plain Python functions."""
+"""The mark of tests that need kernels as machine code; without the JIT they are plain Python functions."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def needs_mpi(test: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def emulate(ranks: int, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run tx8emu with so many ranks, without mpiexec for one; return output and status."""
+    """Run tx8emu with this many ranks, without mpiexec for one; return output and status."""
     command = [str(Path(sys.executable).with_name("tx8emu")), *arguments]
     if ranks > 1:
         command = [str(MPIEXEC), "-n", str(ranks), *command]
@@ -35,7 +35,7 @@ def emulate(ranks: int, *arguments: str, folder: Path) -> subprocess.CompletedPr
 
 
 def rank_processes(mpiexec: int) -> list[int]:
-    """The processes that an mpiexec has started, by its process; those of its proxies."""
+    """The processes that an mpiexec, given by its process, has started; they are children of its proxies."""
     return [rank for proxy in _children(mpiexec) for rank in _children(proxy)]
 
 

@@ -6,8 +6,8 @@
     python tests/support/tools/mutation.py --again FILE       the survivors of a report, after new tests
 
 Works in its own checkout, and puts every line back. The report, ``build/mutation.jsonl``, has a line for each
-change: file, line, both texts, the number of tests, the end. Kernels are plain Python in these tests where
-``TX8_JIT=0 pytest -p line_tests tests/emulator/kernels`` has seen the line.
+change: file, line, both texts, the number of tests, the end. In these tests kernels are plain Python if
+``TX8_JIT=0 pytest -p line_tests tests/emulator/kernels`` has recorded the line.
 """
 
 from __future__ import annotations
@@ -147,7 +147,8 @@ def _edits(node: ast.AST, lines: list[str]) -> Iterator[tuple[int, int, str]]:
 
 
 def drawn(count: int, areas: list[str], seed: int) -> list[Change]:
-    """Changes, as many of each area; files are drawn by their possible changes."""
+    """Draw changes, equally many of each area; a file's probability follows its number of possible
+    changes."""
     rng = random.Random(seed)
     found: list[Change] = []
     for at, area in enumerate(areas):
@@ -162,8 +163,8 @@ def drawn(count: int, areas: list[str], seed: int) -> list[Change]:
 def tests_for(change: Change) -> tuple[list[str], bool]:
     """Return the tests that execute a line, and True if they need kernels in plain Python.
 
-    Some of each function, the shortest first, tests of the module's own folder before others; without any,
-    the tests of its folder.
+    Return some of each function, the shortest first, tests of the module's own folder before others. If there
+    are none, return the tests of its folder.
     """
     file, plain = ROOT / change.file, change.file.startswith("emulator/kernels/")
     found = tests_of(file, change.line, PLAIN) if plain else {}

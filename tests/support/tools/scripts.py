@@ -1,4 +1,4 @@
-"""Scripts of the project that are in no package, imported for a test: benchmarks/ and those of docs/."""
+"""Scripts of the project outside of packages, imported for a test: benchmarks/ and those of docs/."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def batch(*rows: dict[str, Any], ranges: dict[int, list[list[int]]] | None = Non
 def encoded(seed: int) -> tuple[Image, Batch, list[tuple[str, dict[str, str], set[str]]]]:
     """One instruction of every record, as a program; their slices; (name, operands, in registers) each.
 
-    The names and operands are what the disassembler says of the same values without registers.
+    The names and operands are those that the disassembler prints for the same values without registers.
     """
     rng = Random(seed)
     cases, plain, marked, slices, register_names = [], [], [], [], []

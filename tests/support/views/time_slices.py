@@ -1,9 +1,9 @@
 """Random slices in the form of a simulation: consistent, though of no real program.
 
-Consistent slices obey these rules. On one tile and track nothing overlaps except the targets of one copy. An
-engine takes the instructions of a worker in program order. An instruction starts when it has been issued, its
-engine is free and its blocker has ended; ``blocked`` is the time for which the blocker delayed it. The core
-waits for something that ends when the wait ends. All tiles leave a barrier together.
+Consistent slices obey these rules. On one tile and track only the targets of one copy overlap. An engine
+takes the instructions of a worker in program order. An instruction starts when it has been issued, its engine
+is free and its blocker has ended. ``blocked`` is the time for which the blocker delayed it. The core waits
+for something that ends when the wait ends. All tiles leave a barrier together.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ HEADER = '#include "instr_adapter.h"\nfloat set_value2float32(Data_Format fmt, i
 
 @pytest.fixture
 def made(tmp_path: Path) -> Path:
-    """A checkout with one file of ours."""
+    """A checkout with one of our files."""
     folder = tmp_path / "crt"
     (folder / "include" / "Tx81").mkdir(parents=True)
     (folder / "lib" / "Tx81").mkdir(parents=True)

@@ -113,7 +113,7 @@ def test_an_unknown_table_is_a_fault(tmp_path: Path) -> None:
     ],
 )
 def test_what_an_instruction_does_not_take_is_refused(call: str, message: str, tmp_path: Path) -> None:
-    """In one line, of the instruction, when it is executed."""
+    """It is refused in one line, about the instruction, when it is executed."""
     path = built(
         program(f"{ALONE} CT_Param p = {{I_CGRA, {{0,}}, {{0,}}}}; {call}; TsmExecute(&p);"), tmp_path
     )
@@ -125,7 +125,8 @@ def test_what_an_instruction_does_not_take_is_refused(call: str, message: str, t
 @needs_gcc
 @pytest.mark.parametrize("threads", [1, 2])
 def test_one_tile_at_a_time(threads: int, tmp_path: Path) -> None:
-    """All tiles add to one word by load and store, ten times each: without taking turns, sums get lost."""
+    """All tiles add to one word by load and store, ten times each; without mutual exclusion, sums get
+    lost."""
     head = "uint32_t sum, own[16];\nstatic volatile uint32_t *word(void) { return tx8_uncached(&sum); }"
     body = (
         "for (int i = 0; i < 10; i++) { atomic_barrier_in(); const uint32_t old = *word();"

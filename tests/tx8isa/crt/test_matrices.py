@@ -63,7 +63,7 @@ def products() -> Iterator[Call]:
 
 
 def without_effect() -> Iterator[Call]:
-    """Bias, scales and activation change nothing in float formats: so it was on the board."""
+    """Bias, scales and activation change nothing in float formats, as on the board."""
     a, b = whole((1, 5, 64), 4), whole((1, 64, 16), 5)
     given = [(SRC0, matrix("FP16", a)), (SRC1, matrix("FP16", b))]
     given += [(at, np.full(16, -3.0, "f4").tobytes()) for at in (BIAS, SCALE_P, SCALE_N)]
@@ -83,7 +83,7 @@ def chain(total: Array, bias: Array, positive: Array, negative: Array, q1: int, 
 
 
 def integer_products() -> Iterator[Call]:
-    """In INT8 bias, scales, zero points and activation take effect; with INT32 sums go on."""
+    """In INT8 bias, scales, zero points and activation take effect; with INT32 sums continue."""
     m, k, n = 5, 128, 20
     a, b = whole((1, m, k), 6, 90).astype(int), whole((1, k, n), 7, 90).astype(int)
     given = [(SRC0, matrix("INT8", a)), (SRC1, matrix("INT8", b))]
@@ -270,7 +270,7 @@ int main(void) {{
 
 @needs_gcc
 def test_strided_loads_and_stores(tmp_path: Path) -> None:
-    """Strides in elements, trips plain; one packet for all, cleared by each start."""
+    """Strides in elements, plain trip counts; one packet for all, which each start clears."""
     kinds = ", ".join(f"{{Fmt_{fmt}, {DTYPES[fmt].itemsize}}}" for fmt in MOVED)
     source = np.random.default_rng(22).integers(0, 256, 65536).astype("u1")
     sizes = {"loaded": 7 * 1024, "target": 7 * 8192}

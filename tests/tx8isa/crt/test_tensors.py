@@ -240,7 +240,7 @@ def resize(fmt: str) -> Call:
 
 
 def dropouts(fmt: str) -> Iterator[Call]:
-    """Of probability 0 and of 1; random results in between have no oracle."""
+    """With probability 0 and 1; random results in between have no oracle."""
     x = whole((40,), 14)
     for probability, kept in ((0.0, x * 1.5), (1.0, np.zeros(40))):
         arguments = [SRC0, pattern(fmt, 1.5), "@", 40, pattern("FP32", probability), "RND_NEAREST_EVEN"]

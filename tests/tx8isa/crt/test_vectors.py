@@ -97,7 +97,7 @@ def lengths(form: str) -> tuple[int, int]:
 
 
 def arguments(form: str, fmt: str, b: Array, rest: list[str]) -> list[object]:
-    """The arguments after the packet; ``rest``: the ones after the lengths."""
+    """The arguments after the packet; ``rest`` are the arguments after the lengths."""
     other = pattern(fmt, b[0]) if form == "VS" else SRC1
     count: list[object] = {"VuVLoop": [GROUPS], "VuV": [N, UNIT]}.get(form, [N])
     return [SRC0, other, "@", *count, *rest]
@@ -111,7 +111,7 @@ def binary_calls(
     rest: list[str],
     **options: object,
 ) -> Call:
-    """A call with two operands; ``small``: of few numbers, so that some are equal and some are 0."""
+    """A call with two operands; ``small``: with few numbers, so that some are equal and some are 0."""
     m, k = lengths(form)
     a, b = drawn(fmt, m, 1, 0.5, 4.0), drawn(fmt, k, 2, 0.5, 4.0)
     a[::3], b[1::2] = -a[::3], -b[1::2]

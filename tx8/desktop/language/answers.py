@@ -149,7 +149,7 @@ _REGISTERS = {"register": REGISTER_NAMES, "float": FLOAT_REGISTER_NAMES}
 
 
 def _core_operands(reading: Reading, head: Word, position: int) -> Iterator[Proposal]:
-    """Propose words for an operand of the core's instruction; symbols for all other statements."""
+    """Propose words for an operand of a core instruction; symbols for all other statements."""
     record = scalar_by_mnemonic().get(head.text.lower())
     if head.kind != "core":
         yield from _symbols(reading)

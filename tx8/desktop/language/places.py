@@ -149,7 +149,8 @@ def _replaced(reading: Reading, places: Sequence[Place], new: str) -> str:
 
 
 def _meaning(reading: Reading, old: str, new: str) -> object:
-    """Return what renaming must preserve: the image with ``new`` for ``old``, or mistakes without columns."""
+    """Return what renaming must preserve: the image with ``new`` for ``old``, or the mistakes without
+    columns."""
     mistakes = [told for told in reading.told if told.kind == "error"]
     if mistakes:
         word = re.compile(rf"(?<![\w.$]){re.escape(old)}(?![\w.$])")

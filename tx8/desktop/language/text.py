@@ -21,7 +21,7 @@ _KINDS = {token: kind for kind, token in TOKENS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a line, from ``start`` to before ``end``; ``kind`` is one of the lexer's."""
+    """A word of a line, from column ``start`` to before ``end``; ``kind`` is one of the lexer's."""
 
     kind: str
     text: str

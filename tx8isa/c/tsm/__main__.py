@@ -1,4 +1,4 @@
-"""Write the headers and the library of the tables, or tell about their members (docs/crt.md).
+"""Write the headers and the library of the tables, or print a member's signature (docs/crt.md).
 
 python -m tx8isa.c.tsm                    rewrite them
 python -m tx8isa.c.tsm --check            exit status 1 when a file is not what the records say
@@ -31,7 +31,7 @@ def described(table: Table, member: Member) -> str:
 
 
 def check() -> int:
-    """Compare the files with the records; status 1 when one differs."""
+    """Compare the files with the records; return status 1 if one differs."""
     stale = [p.name for p, text in texts().items() if not p.exists() or p.read_text("utf-8") != text]
     for name in stale:
         print(f"{name} is not what the records say: run python -m tx8isa.c.tsm", file=sys.stderr)

@@ -1,4 +1,4 @@
 """The records of the vector engine CT, a file for each family of instructions.
 
-Those that work on NHWC tensors are in ``tensor``.
+Those for NHWC tensors are in ``tensor``.
 """

@@ -80,7 +80,7 @@ register(
         FLOATS,
         Dropout(_dropped, _scaled),
         "Drop-out: dst[i] = 0 with probability p (the bits of an FP32 number), otherwise src0[i] times the "
-        "scalar whose raw bits stand in src1, rounded by rnd. Random numbers come from the tile's LFSR.",
+        "scalar whose raw bits are in src1, rounded by rnd. Random numbers come from the tile's LFSR.",
         "ct.elemmask.fp16 dst=0x30000, src0=0x10000, src1=0x4000, n=128, p=0x3f000000",
         "spec: operands; meaning and random source proposed",
     ),

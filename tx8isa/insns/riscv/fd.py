@@ -1,4 +1,4 @@
-"""Instructions common to F and D: each definition makes one for single and one for double precision.
+"""Instructions common to F and D; each definition makes one for single and one for double precision.
 
 Source: RISC-V manual, volume I, chapters "F" and "D" (spec). A body uses the names ``FORM``, ``opened`` and
 ``closed``. In this module they are bound to double precision; ``instructions_of`` binds them to another

@@ -1,7 +1,8 @@
 """Operators on found values: finds the data-dependent extents of results, and checks the padding.
 
 The operator computes the padding too. So the valid part of a result must need only the valid parts of the
-operands; the record tells which part of an operand it needs. Extents follow from inference at several sizes.
+operands. The record of the operator says which part of an operand is needed. Extents follow from inference at
+several sizes.
 """
 
 from __future__ import annotations

@@ -118,7 +118,8 @@ def unique(site: FoundSite) -> None:
 
 
 def _rows(site: FoundSite, name: str) -> tuple[str, int, str]:
-    """Return the data of a Unique, the axis whose slices are compared, and a matrix with these as rows."""
+    """Return the data of a Unique, the axis along which slices are compared, and a matrix whose rows are
+    these slices."""
     if not any(item.name == "axis" for item in site.node.attribute):
         data = site.place("Reshape", name, site.ints(-1))
         return data, 0, site.place("Reshape", data, site.ints(-1, 1))
@@ -135,7 +136,7 @@ def _rows(site: FoundSite, name: str) -> tuple[str, int, str]:
 
 
 def _begins(site: FoundSite, rows: str, order: str) -> str:
-    """Return truth values: True where a row in order is the first of its kind."""
+    """Return truth values: True where a row of the sorted rows is the first of its kind."""
     count = site.graph.tensor(order).size
     first = site.graph.constant(np.ones(1, np.bool_))
     if count == 1:

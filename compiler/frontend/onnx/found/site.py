@@ -46,7 +46,7 @@ class FoundSite:
         return self.flow.number(values)
 
     def scalar(self, name: str) -> str:
-        """Return a value of one element as one without axes, of int64."""
+        """Return a value of one element as a scalar of int64."""
         self.flow.check_one(name, f"operand '{name}'")
         if self.graph.tensor(name).dtype != "int64":
             name = self.place("Cast", name, to=7)

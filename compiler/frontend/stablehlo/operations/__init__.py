@@ -1,6 +1,6 @@
 """Operations of StableHLO as operators of ONNX: a small function for each, in the file of its family.
 
-``REWRITES`` has all of them by the name of the operation. A function gets the ``Site`` of an operation, adds
+``REWRITES`` has all of them by the name of the operation. A rewriter gets the ``Site`` of an operation, adds
 nodes, and returns the values of its results.
 """
 

@@ -74,7 +74,7 @@ def _expm1(site: Site) -> Value:
 
 
 def _log1p(site: Site) -> Value:
-    """2 atanh(x / (x + 2)) up to 1, which has no sum with 1; log(x + 1) above."""
+    """Compute 2 atanh(x / (x + 2)) up to 1, which avoids the sum with 1, and log(x + 1) above."""
     x, one, two = site.operand(0), site.number(1, site.operand(0)), site.number(2, site.operand(0))
     ratio = site.pointwise("Div", x, site.pointwise("Add", x, two))
     near = site.pointwise("Mul", two, site.pointwise("Atanh", ratio))

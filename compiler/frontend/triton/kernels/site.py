@@ -81,7 +81,7 @@ class KernelSite:
     ready: frozenset[str] = frozenset()
     """Results that are known before their operations, which ran ahead."""
     loaded: frozenset[str] = frozenset()
-    """The results among ``ready`` that stay unchanged."""
+    """The results among ``ready`` that do not change."""
     quiet: bool = False
     """True if operations are written without naming their lines."""
     python: bool = False

@@ -2,8 +2,8 @@
 
 The engine shifts a sum to 16 bits, multiplies it by a number of 16 bits and shifts again; both shifts round
 down. Numbers and shifts are chosen here so that a sum times its scale is never more than ``MOST_WRONG`` steps
-wrong before it is rounded. So bytes are those of ONNX, or the ones beside them where the quotient is near a
-half. The vector engine would go over the sums four or five times.
+wrong before it is rounded. So bytes are those of ONNX, or off by one where the quotient is near a half. The
+vector engine would need four or five passes over the sums.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 
 MOST_WRONG = 0.25
-"""Steps that a result may be wrong before it is rounded."""
+"""Largest error in steps before a result is rounded."""
 
 _BYTES, _SHORTS = np.iinfo(np.int8), np.iinfo(np.int16)
 _MOST_TERMS = 2**15
@@ -37,8 +37,8 @@ ZEROS_BYTES = aligned_bytes(BLOCK, 1, Format.INT8)
 class EngineChain:
     """Shifts of the sums; for each map an addend in int32 and a factor in int16.
 
-    ``relu``: results below the zero point become it, which is then added by the engine instead of being in
-    ``biases``.
+    ``relu``: results below the zero point become the zero point. The engine then adds the zero point, so
+    ``biases`` do not include it.
     """
 
     q1: int
@@ -72,7 +72,8 @@ class ChainVectors:
 
 
 def engine_chain(work: Work) -> EngineChain | None:
-    """The steps of a convolution whose bytes may differ by one step; None if they would differ by more."""
+    """The steps of a convolution whose bytes are off by at most one step; None if the error would be
+    larger."""
     call, channels = work.spec, math.prod(work.spec.shape(1)[1:])
     if work.output.fmt is not Format.INT8 or call.attrs.get("exact", 1) or channels > _MOST_TERMS:
         return None
@@ -109,15 +110,16 @@ def _chain(scale: Array, bias: Array, relu: bool, zero: int) -> EngineChain | No
 
 
 def fits_instruction(chain: EngineChain, gemm: bool, maps: int) -> bool:
-    """True if an instruction can end with the steps: values have planes of 64 maps, the engine
-    writes bytes in planes of 128; GEMM adds no zero point."""
+    """True if an instruction can end with the steps. Values have planes of 64 maps, the engine writes bytes
+    in planes of 128, and GEMM adds no zero point."""
     return maps <= BLOCK and (chain.plain or not gemm)
 
 
 def chained_slice(
     kernel: Kernel, chain: EngineChain, at: ChainVectors, sums: Aligned, result: Aligned
 ) -> None:
-    """The bytes of sums in int32, by a product with zeros for each plane of maps, which begins with them."""
+    """Convert sums in int32 to bytes, by a product with zeros for each plane of maps that starts from
+    them."""
     for first in range(0, sums.channels, BLOCK):
         maps, plane = min(BLOCK, sums.channels - first), first // BLOCK
         kernel.emit(
@@ -137,7 +139,7 @@ def chained_slice(
 
 @dataclass(frozen=True)
 class StoredChain:
-    """The steps, and the vectors of all maps in DDR, with zeros after them."""
+    """The steps, and the vectors of all maps in DDR, followed by zeros."""
 
     steps: EngineChain
     biases: DdrTensor

@@ -1,8 +1,8 @@
-"""Products of bytes: images as the matrix engine takes them, and sums in int32 as results.
+"""Products of bytes: images in the order of the matrix engine, and sums in int32 as results.
 
-Sums are exact: here the engine's chain (docs/isa.md, INT8) ends with them, and they include the zero point of
-the image, padding by it, and the bias. The engine's further steps to bytes cut bits off, where ONNX
-multiplies by a scale in FP32 and rounds to even. So the vector engine does these steps.
+Sums are exact: the engine's chain (docs/isa.md, INT8) ends with them here. They include the zero point of the
+image, padding with it, and the bias. The engine's further steps to bytes cut bits off, where ONNX multiplies
+by a scale in FP32 and rounds to even. So the vector engine does these steps.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class Requantisation:
     ) -> Aligned:
         """A slice of the result in its format from the sums, which are overwritten.
 
-        ``scales``: the address of its channels' scales, unless they are one number. ``into``: the place of a
-        result that is not a float; None for a new buffer.
+        ``scales``: the address of the scales of its channels, unless they are one number. ``into``: the place
+        of a result that is not a float; None for a new buffer.
         """
         if isinstance(scales, ChainVectors):
             assert self.chain is not None
@@ -138,7 +138,7 @@ def scale_number(work: Work) -> float | None:
 def engine_stretches(stretch: Stretch, fmt: Format) -> list[Stretch]:
     """Divide slices of channels into parts that the matrix engine takes unchanged; for bytes, single planes.
 
-    A stretch of slices that are not whole planes but larger than one must have one slice.
+    A stretch of slices that are larger than a plane but not whole planes must be a single slice.
     """
     whole, rest = divmod(stretch.size, BLOCK)
     if fmt is not Format.INT8 or stretch.size <= BLOCK:
@@ -159,7 +159,7 @@ def engine_slices(source: Aligned) -> list[Aligned]:
 
 
 def engine_parts(kernel: Kernel, source: Aligned) -> list[Aligned]:
-    """A slice as the matrix engine takes it; pairs of planes of bytes are brought together."""
+    """Return a slice in the order of the matrix engine, where pairs of planes of bytes are adjacent."""
     if source.fmt is not Format.INT8:
         return split(kernel, source)
     if source.channels <= BLOCK:
@@ -189,7 +189,7 @@ def _move_rest(kernel: Kernel, target: Aligned, source: Aligned, pairs: int) -> 
 def _move_planes(
     kernel: Kernel, target: Value, source: Aligned, first: int, width: int, count: int, lane: int, pitch: int
 ) -> None:
-    """Move every other of the planes from ``first`` on to a lane of the engine's, ``pitch`` bytes wide.
+    """Move every second plane from ``first`` on to one lane of the engine's order, ``pitch`` bytes wide.
 
     A single plane is moved without its lanes beyond the channels, which nothing has written.
     """

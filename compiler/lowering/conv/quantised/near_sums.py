@@ -1,8 +1,8 @@
-"""Sums of bytes as products of bytes on the matrix engine alone, if results may differ by one step.
+"""Adds bytes by products on the matrix engine alone, if results may differ by one step.
 
 A slice is a matrix of rows of 16 bytes, whatever its channels, and its product with a diagonal matrix is that
-slice times a whole number. Two such products for each operand, added up in int32, and the engine's own steps
-to bytes make a sum; the exact way (``sums``) goes over the data three times with the vector engine.
+slice times a whole number. Two such products for each operand are added in int32, and the engine's own steps
+make bytes of them. The exact method (``sums``) takes three passes of the vector engine.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tx8isa.numbers.formats import Format
 from .engine_chain import MOST_WRONG
 
 ROW = 16
-"""Elements of a row: the engine takes this many at a step."""
+"""Elements of a row; the engine takes this many in a step."""
 _ZERO = -128
 """The zero point of a matrix: its numbers are 0 to 255."""
 _LARGEST = 2 * 255
@@ -64,7 +64,7 @@ class NearSum:
 
 @lru_cache(maxsize=1024)
 def near_sum(how: SumQuantisation) -> NearSum | None:
-    """The numbers with the least error; None where it is more than a part of a step."""
+    """The numbers with the least error; None if it is more than a fraction of a step."""
     relu = how.low > _ZERO
     if how.high < -_ZERO - 1 or (relu and how.low != how.y_zero) or (relu and how.y_zero not in (0, _ZERO)):
         return None

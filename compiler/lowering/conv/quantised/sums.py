@@ -1,9 +1,9 @@
-"""Sums of bytes in stacks: on the matrix engine, which multiplies, adds and takes zero points into account.
+"""Adds bytes in stacks on the matrix engine, which multiplies, adds and includes zero points.
 
 A slice is a matrix of rows of 16 elements, whatever its channels. Its product with a diagonal matrix is that
-slice times a number; sums of such products, and of a number for all, are FP32 and become bytes by one
-conversion. The vector engine needs less than half of the time for that. Numbers have parts in FP16, so that
-they are as exact as in FP32. As in ``pointwise/sums.py``, all pairs of bytes must have ONNX's sum.
+slice times a number. The sum of such products and a constant is FP32, and one conversion makes bytes of it.
+The vector engine needs less than half of the time for that. Numbers have parts in FP16, so that they are as
+exact as in FP32. As in ``pointwise/sums.py``, all pairs of bytes must have ONNX's sum.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels
 from .near_sums import ROW, NearSum, near_sum, near_summed_slice
 
 _LAST_PARTS = 3
-"""Parts of the number that is added to all; it is stored with as many lanes as the engine needs for them."""
+"""Parts of the constant addend; it is stored in as many lanes as the engine needs for it."""
 _LAST_LANES = 4
 
 
@@ -71,7 +71,7 @@ def sum_parts(how: SumQuantisation) -> SumParts | None:
 
 
 def _candidates(how: SumQuantisation) -> Iterator[SumParts]:
-    """The quotients of the scales, and numbers near them."""
+    """Yield the quotients of the scales, and numbers near them."""
     factors = [scale / how.y_scale for scale in (how.a_scale, how.b_scale)]
     if not all(2.0**-8 < each < 2.0**8 for each in factors):
         return
@@ -83,7 +83,7 @@ def _candidates(how: SumQuantisation) -> Iterator[SumParts]:
 
 
 def _parts(number: float, count: int, step: int) -> tuple[float, ...]:
-    """FP16 numbers whose sum is nearly a number; the last one is changed by ``step`` units in its last
+    """FP16 numbers whose sum is close to a number; the last one is changed by ``step`` units in the last
     place."""
     found = list[float]()
     for _ in range(count):

@@ -1,8 +1,8 @@
-"""Weights of few bits as DDR has them: chunks of packed numbers with their scales.
+"""Weights of few bits as they are in DDR: chunks of packed numbers with their scales.
 
-A chunk is the data of one load: some rows of some planes of 64 columns. Its elements, in the order in which
-the matrix engine wants them, are divided into as many equal *fields* as a byte holds numbers. Byte i has
-element i of each field, so a field is unpacked into consecutive places by instructions on all bytes.
+A chunk is loaded at once: some rows of some planes of 64 columns. Its elements, in the order of the matrix
+engine, are divided into equal *fields*, as many as a byte holds numbers. Byte i has element i of each field,
+so a field is unpacked into consecutive places by instructions on all bytes.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class PackedChunk:
 
     @property
     def group(self) -> int:
-        """Rows of a plane that follow each other in a field and share their scales."""
+        """Consecutive rows of a plane in a field that share their scales."""
         return math.gcd(self.block, self.rows, self.packed // BLOCK)
 
     @property
@@ -106,10 +106,10 @@ class PackedChunk:
 def packed_chunks(numbers: Numbers, chunk: PackedChunk) -> Array:
     """All chunks as signed bytes: by blocks of columns, and of each by rows.
 
-    The number in the highest bits of a byte is in two's complement, and those below are ``Numbers.half`` more
-    than they are. With the other fields masked off, a byte is the number times a power of two, plus that.
-    Scales and zero points allow for these powers, so that products are ``2 ** Numbers.highest`` times the
-    weights. No scale in FP16 becomes too small by this power.
+    The number in the highest bits of a byte is in two's complement. The lower ones have an offset of
+    ``Numbers.half``. With the other fields masked off, a byte is the number times a power of two, plus such
+    an offset. Scales and zero points allow for these powers, so that products are ``2 ** Numbers.highest``
+    times the weights. No scale in FP16 becomes too small by this power.
     """
     values = _arranged(numbers.values, chunk, chunk.rows).reshape(-1, chunk.fields, chunk.packed)
     packed = np.zeros((len(values), chunk.packed), np.uint8)

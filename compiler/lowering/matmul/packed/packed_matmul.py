@@ -1,7 +1,7 @@
 """Products with packed weights: every tile streams the weights of its columns through its scratchpad.
 
 The left operand, of few rows, is whole in all scratchpads. While a chunk of the weights is unpacked and
-multiplied, those after it are loaded; the first ones come before the phase waits for others.
+multiplied, the next ones are loaded. The first chunks are loaded before the phase waits for other tiles.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def _cuts(target: Target, work: Work) -> Iterator[Cut]:
     engines=(Engine.MATRIX, Engine.VECTOR),
 )
 def packed_matmul(kernel: Kernel, work: Work) -> None:
-    """Weights are unpacked where the search finds that faster, or without it where there is room."""
+    """Weights are unpacked if the search finds that faster, or, without a search, if there is room."""
     numbers = _numbers(work)
     product = _as_floats(work, numbers)
     plan = _plan(kernel, work, product, numbers)

@@ -22,10 +22,11 @@ WAY = "packed"
 SLOTS = 3
 """Chunks in the scratchpad: one that is being unpacked, the others in transit."""
 _LARGEST_CHUNK, _SMALLEST_CHUNK = 1 << 18, 1 << 14
-"""Elements of a chunk: unpacked it must leave room for another, and its instructions take time to issue."""
+"""Elements of a chunk: unpacked it must leave room for a second one, and be large enough to outlast the issue
+of its instructions."""
 _ROWS, _PLANES = (4096, 2048, 1024, 512, 256, 128, 64), (16, 8, 4, 3, 2, 1)
 _SPARE = 32 << 10
-"""Scratchpad bytes for vectors and other data of steps, besides blocks."""
+"""Scratchpad bytes for vectors and other data of steps, in addition to blocks."""
 _PROPOSED = 8
 
 
@@ -57,7 +58,7 @@ def is_possible(product: Product) -> bool:
 
 
 def plan_of(product: Product, cut: Cut) -> PackedPlan:
-    """The plan that a cut names; ValueError when it is none of this product."""
+    """The plan that a cut names; ValueError if this product has no such plan."""
     plan = PackedPlan(cut.size("planes"), cut.size("k"))
     if not (is_possible(product) and _divides(product, plan)):
         raise ValueError(f"{plan} does not divide a product of {product.m} x {product.k} x {product.n}")
@@ -89,7 +90,7 @@ def _candidates(product: Product) -> Iterator[PackedPlan]:
 
 
 def _bytes(product: Product, numbers: Numbers, plan: PackedPlan) -> int:
-    """Scratchpad bytes: the left operand, chunks, one that is unpacked and one that is multiplied, sums."""
+    """Scratchpad bytes: the left operand, chunks as loaded, one unpacked and one multiplied chunk, sums."""
     chunk = plan.chunk(numbers, product.compute)
     left = aligned_bytes(product.m, product.k, product.compute)
     if product.left.tensor.fmt is not product.compute:
@@ -99,7 +100,7 @@ def _bytes(product: Product, numbers: Numbers, plan: PackedPlan) -> int:
 
 
 _PASSES, _INSTRUCTIONS = 1.25, 10
-"""Passes of the vector engine over a weight to unpack it, as if it were FP32; commands of a chunk."""
+"""Passes of the vector engine over a weight to unpack it, counted in FP32; and commands for a chunk."""
 
 
 def _cost(product: Product, numbers: Numbers, plan: PackedPlan, tiles: int, rates: Rates) -> float:

@@ -1,4 +1,4 @@
-"""Broadcast between chips, from the first member along the ring; and slices for each chip."""
+"""Sends a tensor from the first member of a group of chips along the ring, or a slice to each chip."""
 
 from __future__ import annotations
 

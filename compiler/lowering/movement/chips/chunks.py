@@ -1,11 +1,11 @@
-"""Exchange of a tile's chunks between chips: reduce-scatter adds them up, all-gather distributes them.
+"""Exchanges chunks of a tile between chips: reduce-scatter adds them, all-gather distributes them.
 
-A tile has a chunk for each member of its group in its scratchpad. On a ring a chunk goes round and every
-member adds its own; then finished chunks go round. Each takes size - 1 rounds. In a direct exchange every
-member sends a chunk to each other one, which adds them in the same order; then it sends its own to all. On
-a tree a member sends its siblings their blocks of chunks and adds theirs to its own, level by level; then it
-sends them the sums of its own block, from the last level on. Incoming chunks have places of their own, so
-that a member allows others to write once for all rounds.
+A tile has a chunk for each member of its group in its scratchpad. On a ring a chunk visits every member,
+which adds its own; then the finished chunks go round. Each takes size - 1 rounds. In a direct exchange every
+member sends a chunk to each other member, which adds all of them in the same order. Then it sends its own
+sums to all. On a tree a member sends its siblings their blocks of chunks and adds what it receives to its own
+block, level by level. Then it sends them the sums of its own block, from the last level to the first.
+Incoming chunks have separate places, so a member allows others to write once for all rounds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ AtChunk = Callable[[int], None]
 
 
 def whole_lines(size: int) -> int:
-    """Bytes of whole lines for ``size`` bytes; chunks share no line, for the last may be written whole."""
+    """Bytes of the whole lines for ``size`` bytes. Chunks share no line, because the last one may be written
+    whole."""
     return round_up(size, LINE_BYTES)
 
 
@@ -58,7 +59,7 @@ class Chunks:
         return self.base + self.member.position(places) * whole_lines(self.bytes)
 
     def coming(self, number: int) -> Value:
-        """The address where the chunk of round ``number`` arrives, or of the member so many places after."""
+        """The address where the chunk of round ``number`` arrives."""
         return self.arrived + number * whole_lines(self.bytes)
 
     @cached_property

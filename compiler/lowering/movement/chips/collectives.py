@@ -39,7 +39,7 @@ from .routes import LinkPrice
 GRAIN = 64
 """Chunks are multiples of this number of elements, and so are their halves in a dual ring."""
 _MOST_TURNS, _SMALLEST_PART = 8, 1 << 15
-"""Parts of its share that a tile has one after another, and bytes of the smallest of several."""
+"""Most parts of a tile's share, one after another, and least bytes of a part."""
 
 
 def chunk_of(elements: int, members: int, way: str = RING) -> int:
@@ -49,7 +49,7 @@ def chunk_of(elements: int, members: int, way: str = RING) -> int:
 
 @lowering(ALL_REDUCE, engines=(Engine.VECTOR,))
 def all_reduce(kernel: Kernel, work: Work) -> None:
-    """Reduce-scatter, then all-gather: every tile does so for the same part of each chunk."""
+    """Reduce-scatter, then all-gather; every tile exchanges the same part of each chunk."""
     source, target = work.input(0), work.output
     member = member_of(kernel, work)
     if member.way == DOUBLING:
@@ -92,7 +92,7 @@ def all_reduce(kernel: Kernel, work: Work) -> None:
 def _sums_of_pairs(kernel: Kernel, source: DdrTensor, target: DdrTensor, member: GroupMember) -> None:
     """Recursive doubling: on each level a tile and its sibling add each other's elements.
 
-    A sum is written where the sibling's elements arrived, for its own may still be in transit.
+    A sum is written where the sibling's elements arrived, because the member's own may still be in transit.
     """
     places = 1 + len(member.levels)
     part = part_of(kernel, source, source.size, places, member.tiles)
@@ -126,7 +126,7 @@ def _buffers(kernel: Kernel, tensor: DdrTensor, part: int, members: int) -> tupl
 
 
 def blocks_of(kernel: Kernel, member: GroupMember, extent: int, size: int) -> Iterator[tuple[Value, int]]:
-    """Code for each block of an axis that this tile has: where it begins, and how long it is.
+    """Code for each block of an axis that this tile has; yields its begin and its length.
 
     The tiles of each direction of a dual ring share all blocks.
     """
@@ -171,7 +171,7 @@ def part_of(kernel: Kernel, tensor: DdrTensor, extent: int, places: int, tiles: 
 def all_gather(kernel: Kernel, work: Work) -> None:
     """Every tile has some rows of each member's tensor, or a part of them.
 
-    Links carry them in the format of the operand; a result in FP32 is converted as it is stored.
+    Links carry data in the format of the operand; a result in FP32 is converted when it is stored.
     """
     source, target = work.input(0), work.output
     member, width = member_of(kernel, work), rows_of(work, source)[1]
@@ -237,7 +237,7 @@ class RowsOfMember:
         return self.rows * self.columns
 
     def own(self, width: int) -> Value:
-        """The first element in the tensor of a member, whose rows have ``width`` elements."""
+        """The first element, in the tensor of a member whose rows have ``width`` elements."""
         return self.row * width + self.first
 
 
@@ -285,14 +285,15 @@ def _parts_of_rows(
 
 
 def _in_direction(kernel: Kernel, member: GroupMember, direction: int) -> AbstractContextManager[None]:
-    """The code inside runs on the tiles of a direction; on all unless there are two."""
+    """Run the code inside on the tiles of one direction; on all tiles if there is one direction."""
     if member.way != DUAL:
         return nullcontext()
     return kernel.unless_zero(member.direction) if direction else kernel.if_zero(member.direction)
 
 
 def rows_of(work: Work, tensor: DdrTensor) -> tuple[int, int]:
-    """A member's tensor as a matrix whose rows are apart in the tensor of all: their number and width."""
+    """A member's tensor as a matrix whose rows have gaps between them in the joined tensor: their number and
+    width."""
     axis = axis_from(work.spec)
     return math.prod(tensor.shape[:axis]), math.prod(tensor.shape[axis:])
 
@@ -306,7 +307,7 @@ def _move_rows(
     width: int,
     here: Value | None = None,
 ) -> None:
-    """Load or store a block of a member in the tensor of all; a member's row has ``width`` elements.
+    """Load or store a block of a member in the joined tensor; a member's row has ``width`` elements.
 
     ``here`` is the address in the scratchpad if it is not the chunk's.
     """

@@ -1,7 +1,8 @@
 """A tile as a member of a group of chips: its messages to the same tile of the others, and its waits.
 
-A partner is a chip that the member sends to, or that sends to it. On a ring these are the next and the one
-before, in a direct exchange the ones ``number`` places before and after it, on a tree its siblings.
+A partner is a chip that the member sends to, or that sends to it. On a ring they are the next member and the
+one before. In a direct exchange they are the members ``number`` places after and before it, on a tree its
+siblings.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def table_of_groups(chips: Chips, groups: Groups, way: str) -> Array:
 
 
 def _words_of_tree(tree: Tree, group: tuple[int, ...], chip: int) -> list[int]:
-    """Return the first places of a member's and its siblings' blocks, and where each chunk lies."""
+    """Return the first positions of a member's and its siblings' blocks, then the number and position of each
+    chunk."""
     members = sorted(group)
     me, words = members.index(chip), []
     for level in tree.levels:
@@ -96,7 +98,7 @@ class GroupMember:
 
     @property
     def direction(self) -> Value:
-        """The ring of a dual one to which this tile belongs, 0 or 1."""
+        """The ring of a dual ring to which this tile belongs, 0 or 1."""
         return self.kernel.tile // self.tiles
 
     def chunk(self, places: int) -> Value:
@@ -115,7 +117,8 @@ class GroupMember:
         return self.chunk(places)
 
     def block(self, level: int, by: int) -> Value:
-        """The begin of the block of the sibling ``by`` places after this member; 0 is its own."""
+        """The first position of the block of the sibling ``by`` places after this member; 0 is its own
+        block."""
         return self._word(
             self._blocks_of_tree + sum(each.fan for each in self.levels[:level]) + by, self.size
         )
@@ -146,7 +149,7 @@ class GroupMember:
                 core.emit("sw", value, f"0({place})")
 
     def allow(self) -> None:
-        """Let the partners write here; the engines must be done with the places."""
+        """Let the partners write here; the engines must have finished with these places."""
         for number in self.partners:
             self._update(number, at.ALLOWED << 12, self._me)
 
@@ -159,9 +162,9 @@ class GroupMember:
             self._clear(at.ALLOWED, chip)
 
     def send(self, source: Value, target: Value, size: int, packet: tuple[int, int], number: int = 1) -> None:
-        """Begin to write to a partner: bytes here to the same tile there, as a packet of a stream.
+        """Begin to write bytes of this tile to the same tile of a partner, as a packet of a stream.
 
-        A limited number of copies may be in transit; beyond it, the oldest must be done.
+        A limited number of copies may be in transit; beyond it, the oldest one must be complete.
         """
         kernel, core, sent, most = self.kernel, self.core, self._sent, copies_at_once(self.way)
         kernel.keep_alive(source)
@@ -238,7 +241,7 @@ class GroupMember:
                 core.emit("sw", "zero", f"{at.SOURCE_HIGH}({block})")  # exchanges copy from the scratchpad
 
     def await_inbox(self, inbox: int, size: int) -> None:
-        """Wait until ``size`` bytes have come into an inbox, and start counting the next ones."""
+        """Wait until ``size`` bytes have arrived in an inbox, and start to count the next ones."""
         self.arrived(*at.packet_of_inbox(inbox), size)
 
     def arrived(self, stream: int, packet: int, size: int) -> None:
@@ -305,7 +308,7 @@ class GroupMember:
             core.emit("sw", bit, f"0({ready})")
 
     def _clear(self, stream: int, packet: int | str) -> None:
-        """Make the place of a packet, by number or in a register, free for the next one."""
+        """Free the place of a packet, given by number or in a register, for the next one."""
         core = self.core
         first = at.COUNTERS + 4 * at.PACKETS * stream
         with self.kernel.registers.scope():

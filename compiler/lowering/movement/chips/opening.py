@@ -24,7 +24,7 @@ _TABLE = "chips.partners"
 
 
 Exchanges = Iterable[tuple[Groups, str]]
-"""Groups of chips, and the way in which they exchange."""
+"""Groups of chips, and their method of exchange."""
 
 
 def partners(chips: Chips, exchanges: Exchanges) -> list[list[int]]:
@@ -78,7 +78,7 @@ def _open_streams(out: Emitter, scratch: int, streams: Mapping[int, int]) -> Non
 
 
 def _greet(out: Emitter, machine: Machine, scratch: int, width: int, table: str) -> None:
-    """t0: this chip; t1: its row of the table; t2: the block of the DTE."""
+    """Registers: t0 has this chip, t1 its row of the table, t2 the block of the DTE."""
     source = scratch + 4 * at.PACKETS
     out.instruction("li", "t1", hex(machine.windows.spm_weak + source))
     out.instruction("sw", "zero", "0(t1)")
@@ -108,7 +108,7 @@ def _greet(out: Emitter, machine: Machine, scratch: int, width: int, table: str)
 
 
 def _greet_each(out: Emitter) -> None:
-    """Greet each partner; a greeting fails as long as the partner has not opened its streams."""
+    """Greet each partner; a greeting fails until the partner has opened its streams."""
     out.label("1")
     out.instruction("lw", "t3", "0(t1)")
     out.instruction("beqz", "t3", "4f")

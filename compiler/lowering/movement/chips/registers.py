@@ -20,7 +20,7 @@ LARGEST = 0x800000
 SOURCE, SOURCE_HIGH, TARGET, TARGET_HIGH, USER_ID, LENGTH = 0x000, 0x004, 0x008, 0x00C, 0x010, 0x018
 START, STATUS = 0x038, 0x040
 FINISHED, FAILED = 1, 0x100
-"""Bits of the status of a copy; written as 1 they are forgotten."""
+"""Bits of the status of a copy; writing a 1 clears them."""
 OTHER_CHIP = 0x80
 """Bit 39 of an address, in its upper word."""
 
@@ -34,7 +34,8 @@ UPDATES_OF_CHIPS = 0x18000
 
 
 def dte_block(machine: Machine, number: int = 0) -> int:
-    """The address of a block of the DTE, counted from the last one on; instructions use none of them."""
+    """The address of a block of the DTE, counted from the last one, because instructions use the first
+    ones."""
     return machine.windows.dte + (machine.tile.dte_blocks - 1 - number) * machine.windows.dte_stride
 
 

@@ -38,7 +38,7 @@ class RoundOfMessages(NamedTuple):
     """Links on the longest way."""
     mean_distance: float
     sends: int
-    """Messages of each member, one after another."""
+    """Messages of each member in a round, one after another."""
 
 
 @lru_cache(maxsize=256)
@@ -72,7 +72,7 @@ def _round(chips: Chips, groups: Groups, way: str, share: float, level: int = 0)
 
 
 class Partner(NamedTuple):
-    """A chip to which a member sends, and the one from which it receives meanwhile."""
+    """A chip to which a member sends, and the chip from which it receives at the same time."""
 
     target: int
     source: int
@@ -83,7 +83,7 @@ class Partner(NamedTuple):
 def partners_of(chips: Chips, groups: Groups, way: str) -> dict[int, list[Partner]]:
     """The partners of each chip, in the order in which the chip sends to them.
 
-    In a dual ring the first one is that of the first direction, and the second that of the other.
+    In a dual ring the first partner is that of the first direction, the second that of the other direction.
     """
     if way in (TREE, DOUBLING):
         return _siblings(chips, groups)
@@ -124,7 +124,7 @@ class WayOfPairs(NamedTuple):
 
 @lru_cache(maxsize=256)
 def way_of_pairs(chips: Chips, pairs: Groups) -> WayOfPairs:
-    """The way of a tensor from the first chip of every pair to the second, all at once."""
+    """The route of a tensor from the first chip of every pair to the second; all pairs send at once."""
     loads = Counter[tuple[int, int]]()
     longest = max(_pass(chips, source, target, loads) for source, target in pairs)
     return WayOfPairs(max(loads.values()), longest)
@@ -155,7 +155,7 @@ class LinkPrice:
         return _chips_of(self.machine)
 
     def bound(self, way: str) -> float:
-        """Latencies and bytes of the rounds one after another, and nothing else: the alpha-beta bound."""
+        """Latencies and bytes of the rounds one after another, without other costs: the alpha-beta bound."""
         latency = self.chips.latency.value
         return sum(turn.distance * latency + self._on_links(turn) for turn in self._rounds(way))
 
@@ -164,9 +164,9 @@ class LinkPrice:
 
         The first execution of the exchange's code costs more, which is not included.
 
-        A round takes as long as the busiest link carries messages; or, if longer, as a tile needs to send its
-        own, have them arrive, and add those of others. Then come the first load and the last store, with the
-        latencies of the permission to write and of the completion.
+        A round takes as long as the busiest link carries messages. If longer, it takes as long as a tile
+        needs to send its own messages, receive those of others and add them. Then come the first load and the
+        last store, with the latencies of the permission to write and of the completion.
         """
         timing, latency, turns = self.machine.timing, self.chips.latency.value, self._rounds(way)
         core = timing.core
@@ -207,11 +207,11 @@ class LinkPrice:
         return now + dte.fixed.value
 
     def best(self) -> str:
-        """The way that takes the fewest cycles; of equal ones the first."""
+        """The method that takes the fewest cycles; of equal ones the first."""
         return min(filter(self._has, WAYS), key=self.cycles)
 
     def _has(self, way: str) -> bool:
-        """True if there is such a way. Two rings share an even number of tiles."""
+        """True if the method is possible. Two rings share an even number of tiles."""
         members = len(self.groups[0])
         if way == DOUBLING:
             return self.op == ALL_REDUCE and members & (members - 1) == 0
@@ -224,7 +224,8 @@ class LinkPrice:
 
 @dataclass(frozen=True)
 class SendPrice:
-    """Cycles in which the first chip of every pair sends ``size`` bytes to the second, all at once.
+    """Cycles in which the first chip of every pair sends ``size`` bytes to the second; all pairs send at
+    once.
 
     ``GraphError`` on a machine without links.
     """

@@ -1,8 +1,8 @@
-"""Sends from a stage of a pipeline to the next: tile t of a chip to tile t of the other, from DDR to DDR.
+"""Sends from a stage of a pipeline to the next one: tile t of a chip to tile t of the other, from DDR to DDR.
 
-A tensor comes into an inbox of the receiver. The DTE copies it there without the core and the engines, which
-compute the next part of the batch meanwhile. The sender waits only where the inbox may still be full. The
-receiver copies the tensor to where its own phases want it, and says that the inbox is empty.
+A tensor arrives in an inbox of the receiver. The DTE copies it there without the core and the engines, which
+compute the next part of the batch at the same time. The sender waits only if the inbox may still be full. The
+receiver copies the tensor to its place in its own DDR, and reports that the inbox is empty.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Groups of chips as trees: on each level siblings exchange the rest of the tensor, or all of it.
+"""Groups of chips as trees: on each level siblings exchange the remaining part of the tensor, or all of it.
 
 Members are counted in the order of their chips' numbers (the order of the mesh, not of the ring). The level
 whose siblings are nearest comes first, because it sends the largest messages.
@@ -30,7 +30,7 @@ class Level(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """The levels of all groups: chunks have positions at which the blocks of siblings follow each other."""
+    """The levels of all groups; chunks have positions such that the blocks of siblings follow each other."""
 
     levels: tuple[Level, ...]
 
@@ -81,12 +81,13 @@ def tree_of(chips: Chips, groups: Groups) -> Tree:
 
 
 def is_composite(members: int) -> bool:
-    """True if a tree of ``members`` has several levels; otherwise it is a direct exchange."""
+    """True if a tree of ``members`` has several levels; with one level it is a direct exchange."""
     return len(list(_prime_factors(members))) > 1
 
 
 def _fans(chips: Chips, groups: Groups) -> Iterator[int]:
-    """Prime factors of the number of members; if all groups are one rectangle, first of its column."""
+    """Prime factors of the number of members; if all groups are equal rectangles, those of the columns come
+    first."""
     shapes = {tuple(len({chips.xy(chip)[axis] for chip in group}) for axis in (1, 0)) for group in groups}
     (shape, *others), members = shapes, len(groups[0])
     for extent in (members,) if others or shape[0] * shape[1] != members else shape:

@@ -13,7 +13,7 @@ from compiler.operators.types import ANY, FLOAT, axis_from_front, same_shape
 ALL_REDUCE, ALL_GATHER = "chips.AllReduce", "chips.AllGather"
 REDUCE_SCATTER, BROADCAST = "chips.ReduceScatter", "chips.Broadcast"
 PART = "chips.Part"
-"""Not an exchange: every chip takes its part of a tensor that all chips have."""
+"""Not an exchange: every chip takes a part of a tensor that all chips have."""
 SEND, RECEIVE = "chips.Send", "chips.Receive"
 """A transfer between stages of a pipeline: the sending and the receiving side."""
 TAKE = "chips.Take"

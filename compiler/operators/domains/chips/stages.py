@@ -2,11 +2,11 @@
 
 A tensor goes into an *inbox*: space for it in the DDR of the receiver, which takes it from there. Each
 transfer depends on the one before, so that both sides have the same order. The first operators of a part of
-the batch depend on the end of the part before, so that parts are computed one after another.
+the batch depend on the end of the part before. So parts are computed one after another.
 
 A tensor that is sent in the *background* is copied while the sender computes the next part of the batch. Then
-the result of Send is the tensor itself, in the same memory: an operator that has to wait for the end of the
-copy has it as an operand, and until then nothing else gets that memory.
+the result of Send is the tensor itself, in the same memory. An operator that has to wait for the end of the
+copy has it as an operand, and no other value gets that memory before.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ register(
             *_PAIRS,
             _INBOX,
             Attribute("channel", "int", default=0, allowed=tuple(range(CHANNELS))),
-            _flag("full"),  # the inbox may have a tensor that the receiver has not taken yet
+            _flag("full"),  # the inbox may have a tensor that the receiver has not copied yet
             _flag("background"),
         ),
         rules=(groups_are_whole,),

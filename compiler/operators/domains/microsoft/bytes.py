@@ -1,7 +1,7 @@
-"""Operators between bytes other than products: each computes in floats and quantises the result again.
+"""Operators between bytes other than products: each computes in floats and quantises the result.
 
-The expansions are DequantizeLinear, the operator in FP32, QuantizeLinear; the rewrites of quantised graphs
-handle them like graphs that were written so.
+Their expansions are DequantizeLinear, the operator in FP32, and QuantizeLinear. The rewrites treat the result
+like any quantised graph.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """GroupQueryAttention: rows whose heads share keys, appended to a cache, with rotary embedding.
 
-Shapes are static, so the total length must be known. It tells whether the rows are a whole prompt. For rows
-after a cache each sequence of the batch may begin at another place, which is known only at run time.
+Shapes are static, so the total length must be known. It tells whether the rows are a whole prompt. If rows
+follow a cache, each sequence of the batch may begin at another place, which is known only at run time.
 """
 
 from __future__ import annotations
@@ -156,7 +156,8 @@ def weights_are_not_given(call: Call) -> str | None:
 
 @dataclass(frozen=True)
 class _Places:
-    """The place of the first row of each sequence, [batch, 1] int64; ``known``, if it is one known number."""
+    """Return the place of the first row of each sequence, [batch, 1] int64, and its value if it is a single
+    constant."""
 
     first: str
     known: int | None
@@ -212,11 +213,11 @@ def _cache(build: Builder, new: str, past: str, sizes: Sizes, places: _Places) -
         return build("Where", build("Equal", rows, first), new, kept)
     taken = build("Add", first, build.constant(np.arange(sizes.rows), "int64"))
     chosen = build("Cast", build("Equal", rows, taken), to=CAST_NUMBERS[build.dtype(new)])
-    return build("Add", kept, build("MatMul", chosen, new))  # one factor of each sum is 1, the others are 0
+    return build("Add", kept, build("MatMul", chosen, new))  # one factor of each sum is 1, the other is 0
 
 
 def _attended(build: Builder, call: Call, operands: list[str], sizes: Sizes, places: _Places) -> str:
-    """Expand Attention; the keys of a prompt are its own rows, other keys end at their last row."""
+    """Expand Attention. The keys of a prompt are its own rows; other keys end with the last row."""
     mask = call.name(10)
     if mask and not sizes.is_prompt and sizes.most > sizes.total:
         shape = (*build.shape(mask)[:3], sizes.most - sizes.total)

@@ -1,7 +1,7 @@
 """GroupQueryAttention whose cache grows: new rows are appended after all earlier rows.
 
-So it is Attention that appends to its cache. ``seqlens_k`` could ask for another place only at run time; then
-the program stops.
+So it is Attention that appends to its cache. Only at run time could ``seqlens_k`` ask for another place; the
+program then stops.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Products of quantised matrices whose results are floats, or bytes of any scale.
 
-With known weights and scales they are written with DequantizeLinear, which rewrites turn into products of
-bytes; else as MatMulInteger, whose sums are multiplied by the scales.
+With known weights and scales they are written with DequantizeLinear, from which rewrites make products of
+bytes. Otherwise they are a MatMulInteger whose sums are multiplied by the scales.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""DynamicQuantizeLSTM: a layer whose weights are bytes, and whose operands are quantised while it runs.
+"""DynamicQuantizeLSTM: a layer whose weights are bytes, and whose operands are quantised at run time.
 
-The integers equal those of onnxruntime on one thread: X is quantised once, by the range of all its steps, the
-state in each step by the range of all sequences. The products are exact sums times both scales; everything
-else is FP32.
+The integers equal those of onnxruntime on one thread. X is quantised once, by the range of all its steps. The
+state is quantised in each step, by the range of all sequences. The products are exact sums times both scales;
+everything else is FP32.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def _product(direction: _Direction, x: str, weights: int, scale: int) -> str:
 
 @dataclass(frozen=True)
 class _Ends:
-    """The ends of a batch's sequences; ``lengths`` is empty if all are complete; ``known``: as numbers."""
+    """The ends of a batch's sequences; ``lengths`` is empty if all are complete; ``known`` has them as
+    numbers if constant."""
 
     lengths: str
     known: tuple[int, ...] | None
@@ -80,7 +81,7 @@ def _ends(call: Call) -> _Ends:
 def _up_to_the_longest(build: Builder, x: str, ends: _Ends) -> str:
     """Remove the steps of X that no sequence has, or fill them with zeros.
 
-    Their numbers would extend the range of X, which zeros do not.
+    The range for quantising X must not include their numbers; zeros do not extend it.
     """
     count = build.shape(x)[0]
     if ends.known is not None:
@@ -100,7 +101,7 @@ def _turned(build: Builder, x: str, ends: _Ends) -> str:
 
 
 def _alive(build: Builder, ends: _Ends, step: int) -> str:
-    """Return the sequences [batch, 1] that have a step; empty if all are known to have it."""
+    """Return [batch, 1]: True for the sequences that have a step; empty if all are known to have it."""
     if not ends.lengths or (ends.known is not None and min(ends.known) > step):
         return ""
     lengths = reshaped(build, ends.lengths, -1, 1)
@@ -111,10 +112,11 @@ def _alive(build: Builder, ends: _Ends, step: int) -> str:
 
 
 def _run(direction: _Direction, x: str, ends: _Ends) -> States:
-    """Run step by step; with ends all sequences begin together, also where they are read backwards.
+    """Write the layer step by step; with ends, all sequences begin together, also in the backward direction.
 
-    onnxruntime quantises the kept values of an ended sequence with the states of the others: its output, 0,
-    and if outputs are not wanted the last state. A sequence without steps has last states of 0.
+    onnxruntime quantises the kept values of an ended sequence with the states of the others. These are its
+    output, which is 0, or its last state if outputs are not wanted. A sequence without steps has last states
+    of 0.
     """
     build, call = direction.build, direction.call
     mirrored = direction.backwards and bool(ends.lengths)

@@ -1,4 +1,4 @@
-"""Operators of the domain ai.onnx.ml that are made of arithmetic: preprocessing, linear models, trees.
+"""Operators of the domain ai.onnx.ml that consist of arithmetic: preprocessing, linear models, trees.
 
 Text and dictionaries are not supported.
 """

@@ -1,4 +1,4 @@
-"""Linear models: a matrix product, for classifiers also a transformation and the label of the largest."""
+"""Linear models: a matrix product; classifiers add a transformation and the label with the largest score."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ composite(
 
 
 def _normalizer(build: Builder, call: Call) -> tuple[str, ...]:
-    """Expand a normalization of rows; rows of zeros stay as they are."""
+    """Expand a normalization of rows; rows of zeros stay zeros."""
     p = {"L1": 1, "L2": 2}[call.string("norm")]
     return (build("LpNormalization", as_float(build, call.name(0)), axis=1, p=p),)
 

@@ -1,9 +1,10 @@
 """Ensembles of decision trees as matrix products.
 
-The program computes all conditions of all trees for every row. The path to a leaf wants some conditions true
-and others false. The sum over the path counts true conditions, those wanted true as +1 and those wanted false
-as -1; it equals the number wanted true only if the leaf is reached. The result is a product of the reached
-leaves with their weights. Rows are the last axis, so that a feature is a line of memory.
+The program computes all conditions of all trees for every row. The path to a leaf requires some conditions to
+be true and others to be false. The sum over the path counts each true condition, as +1 if it should be true
+and as -1 if it should be false. It equals the number of conditions that should be true only if the leaf is
+reached. The result is a product of the reached leaves with their weights. Rows are the last axis, so that a
+feature is a line of memory.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ _NODE = ("treeids", "nodeids", "featureids", "truenodeids", "falsenodeids")
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees padded to one size.
+    """Trees padded to equal size.
 
-    ``features``, ``bounds`` and ``follows`` [T, I] belong to the conditions ``x[feature] <= bound``;
-    ``follows`` is their value for NaN. ``paths`` [T, L, I] and ``true`` [T, L] belong to the leaves, whose
-    numbers are in ``leaves`` by tree and node.
+    ``features``, ``bounds`` and ``follows`` [T, I] describe the conditions ``x[feature] <= bound``;
+    ``follows`` is their value for NaN. ``paths`` [T, L, I] and ``true`` [T, L] describe the leaves;
+    ``leaves`` has their numbers by tree and node.
     """
 
     features: Array
@@ -154,7 +155,7 @@ def forest_of(call: Call) -> Forest:
             for condition, taken in way:
                 paths[tree, leaf, condition] = 1 if taken else -1
             true[tree, leaf] = sum(taken for _, taken in way)
-    # An unused place of a leaf has no path: its sum is 0, which is never the -1 that it would need.
+    # An unused place of a leaf has no path: its sum is 0, and its required sum is -1.
     return Forest(features, bounds, follows, paths, true, numbers)
 
 
@@ -280,7 +281,7 @@ def targets_of(call: Call) -> int:
 
 
 def columns_of_classes(call: Call) -> int:
-    """Return the number of score columns: one where the leaves give only the second of two classes."""
+    """Return the number of score columns: one if the leaves only score the second of two classes."""
     labels, used = len(call.integers("classlabels_int64s") or ()), set(call.integers("class_ids") or ())
     return 1 if labels == 2 and len(used) == 1 else labels
 
@@ -295,7 +296,7 @@ def _regressor(build: Builder, call: Call) -> tuple[str, ...]:
 def _of_two_classes(build: Builder, call: Call, scores: str) -> tuple[str, str]:
     """Return the number of the class, and the scores of both, from a single score [rows, 1].
 
-    That is a margin if some weights are negative, else the share of the second class.
+    That score is a margin if some weights are negative, otherwise the share of the second class.
     """
     margin = min(call.numbers("class_weights") or ()) < 0
     second = build("Greater", scores, build.like(scores, 0.0 if margin else 0.5))

@@ -1,6 +1,6 @@
 """Divides the rows of sequences, and experts, among chips; products are shared elsewhere.
 
-Unlike in the sharing of products, every operand may become whole here, and a chip may take its part of a
+Unlike in the sharing of products, here every operand may become whole, and a chip may take a part of any
 whole value.
 """
 

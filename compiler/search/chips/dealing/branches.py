@@ -1,6 +1,6 @@
-"""Equal branches whose results are added up, such as experts that a model computes one by one.
+"""Finds equal branches whose results are added, such as experts that a model computes one by one.
 
-They have the same operators on the same values. Each has constants of its own, and its own piece of some
+They have the same operators on the same values. Each has separate constants, and a separate piece of some
 values, such as its column of the routing.
 """
 
@@ -80,12 +80,12 @@ class _Search:
             self.above |= dict.fromkeys(node.outputs, above)
 
     def is_piece(self, node: Node) -> bool:
-        """True if a node takes a part of its first operand, as each branch may take another one."""
+        """True if a node takes a part of its first operand, since each branch may take a different part."""
         sizes = (self.graph.tensors[names[0]].size for names in (node.outputs, node.inputs) if names)
         return OPERATORS[node.op].moves and operator.lt(*sizes)
 
     def addends(self, total: str, inner: set[str]) -> Iterator[str]:
-        """The addends of a value; the sums in between are recorded."""
+        """The addends of a value; sums between them are recorded."""
         shape = self.graph.tensors[total].shape
         for name in self.makers[total].inputs:
             maker = self.makers.get(name)
@@ -114,7 +114,7 @@ class _Search:
             return None
 
     def _form(self, name: str, shared: int, known: dict[str, Hashable]) -> Hashable:
-        """A form that is equal for terms that may be alike.
+        """A key that is equal for terms that may be alike.
 
         Nodes are ``shared`` by terms, or a term's own.
         """
@@ -134,7 +134,7 @@ class _Search:
 
 
 class _Match:
-    """Compares terms that may be alike; _Unlike if they are not."""
+    """Compares terms that may be alike; raises _Unlike if they are not."""
 
     def __init__(self, search: _Search, total: str, terms: Names, others: Names) -> None:
         self.search, self.graph, self.makers = search, search.graph, search.makers

@@ -1,7 +1,7 @@
-"""Expert parallelism: every chip has some of the experts, and computes its part of the sum over them.
+"""Expert parallelism: every chip has some of the experts, and computes its part of their sum.
 
-Experts are a leading axis of constant weights, ``[experts, rows, columns]``, whose products are added up
-afterwards, or branches that are alike, each with weights of its own. All chips compute the routing.
+Experts are a leading axis of constant weights, ``[experts, rows, columns]``, whose products are added
+afterwards. Or they are branches that are alike, each with separate weights. All chips compute the routing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NONE = "no experts: expected weights [experts, rows, columns], or a sum of bran
 
 
 def experts_dealt(graph: Graph, groups: ChipGroups) -> ChipDivision:
-    """The experts in ``groups.members`` parts; GraphError for a graph with fewer experts."""
+    """Divide the experts into ``groups.members`` parts; GraphError for a graph with fewer experts."""
     walk = _ExpertWalk(graph, ExchangedParts(graph, groups, "ep", divides_constants=True))
     branches = branches_of(graph)
     for node in graph.nodes:
@@ -73,7 +73,7 @@ class _ExpertWalk(Walk):
         return bool(summed) or super().add(node)
 
     def _begins(self, node: Node) -> bool:
-        """Add a product with weights of experts, if it is one, by experts."""
+        """Add a product with weights of experts, divided by experts, if the node is one."""
         parts, tensors = self.parts, self.parts.graph.tensors
         if node.inputs[0] in parts.axes or not _are_experts(parts.graph, node):
             return False
@@ -129,7 +129,7 @@ class _ExpertWalk(Walk):
         return True
 
     def _branch(self, branches: Branches, at: int) -> str:
-        """Add one branch of each chip; returns the name of its result."""
+        """Add one branch for each chip; returns the name of its result."""
         parts, known = self.parts, dict[str, str]()
         for names in branches.constants:
             known[names[at]] = self._constant(names, at)
@@ -145,9 +145,9 @@ class _ExpertWalk(Walk):
         return known[branches.terms[at]]
 
     def _constant(self, names: Names, at: int) -> str:
-        """The constant of a branch, which is a different one on every chip.
+        """The constant of a branch, which differs between the chips.
 
-        Integers are chosen while the program runs, because code may depend on them.
+        Integers are selected at run time, because code may depend on them.
         """
         parts, own = self.parts, f"{names[at]}.ep"
         tensor, values = parts.graph.tensors[names[at]], [parts.graph.constants[name] for name in names]

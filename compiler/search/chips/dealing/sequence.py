@@ -1,7 +1,7 @@
 """Sequence parallelism: every chip has some rows of the sequences, and all weights.
 
 Operators that compute each row separately work on a chip's own rows; attention gathers the keys and values of
-all rows. From values that all chips have, such as masks and tables of positions, a chip takes its rows.
+all rows. A chip takes its rows of values that all chips have, such as masks and tables of positions.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from .walk import ExchangedParts, Walk, WholeInput
 
 
 def rows_dealt(graph: Graph, groups: ChipGroups) -> ChipDivision:
-    """The rows of the inputs in ``groups.members`` parts; GraphError for a graph without such rows."""
+    """Divide the rows of the inputs into ``groups.members`` parts; GraphError for a graph without such
+    rows."""
     count = groups.members
     if graph.states:
         raise GraphError(
             [f"sp={count}: state {'='.join(graph.states[0])} has rows of other steps; try tp or dp"]
         )
     common: set[str] = set()
-    """Inputs of integers whose rows some node needs all."""
+    """Inputs of integers of which some node needs all rows."""
     while True:
         try:
             return _dealt(graph, groups, common)
@@ -56,7 +57,7 @@ def _dealt(graph: Graph, groups: ChipGroups, common: set[str]) -> ChipDivision:
 
 
 def _rows(tensor: Tensor) -> int:
-    """The axis of rows: the last but one; of up to two axes of integers, as for tokens, the last."""
+    """The axis of rows: the last but one, or the last for integers of up to two axes, such as tokens."""
     return tensor.rank - (2 if tensor.is_float or tensor.rank > 2 else 1)
 
 

@@ -1,7 +1,7 @@
-"""Divides a graph node by node; every operand may become whole, and every whole value a part.
+"""Divides a graph node by node; every operand may become whole, and every whole value may become a part.
 
 A value in parts that a node needs whole is gathered. The gather comes before operators that only move
-elements: it is no larger there, and attention finds the heads as on one chip.
+elements. It is no larger there, and attention finds its heads as on one chip.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def written_out(graph: Graph) -> Graph:
 
 
 class ExchangedParts(ChipParts):
-    """Values in parts. A chip takes its part of a whole value while the program runs.
+    """Values in parts. A chip takes its part of a whole value at run time.
 
     ``suffix`` is in the names of parts. If ``divides_constants``, a chip stores only its part of a constant.
     """
@@ -70,7 +70,7 @@ class ExchangedParts(ChipParts):
         return part
 
     def _taking(self, name: str, axis: int, part: str) -> Node:
-        """The node that makes a part; in place of an Expand along the axis, a shorter Expand."""
+        """The node that takes a part; a part of an Expand is a shorter Expand."""
         maker, tensor = self.makers.get(name), self.graph.tensors[name]
         if maker is not None and maker.op == "Expand":
             source = self.graph.tensors[maker.inputs[0]]
@@ -81,7 +81,7 @@ class ExchangedParts(ChipParts):
         return self.groups.part(f"{part}.part", tensor, axis, part)
 
     def named(self, name: str, like: str) -> None:
-        """Record a value that has the type and shape of another one."""
+        """Record a value with the type and shape of another one."""
         self.define(replace(self.graph.tensors[like], name=name))
 
     def define(self, tensor: Tensor) -> None:
@@ -126,10 +126,11 @@ class Walk:
         return False
 
     def _kept(self, node: Node, operands: Sequence[str]) -> Iterator[Sequence[str]]:
-        """Choices of the operands that stay in parts, the best first; the last ones keep a single operand.
+        """Choices of the operands that stay divided, the best first; the last choices keep a single operand
+        divided.
 
-        In a product the rows of the first operand are those of the result. In other nodes the largest operand
-        would cost most to send.
+        In a product, the rows of the result are those of the first operand. In other nodes the largest
+        operand would cost most to send.
         """
         if operands:
             yield operands
@@ -139,7 +140,7 @@ class Walk:
             yield from ([name] for name in (operands if OPERATORS[node.op].multiplies_matrices else by_size))
 
     def _whole_name(self, name: str) -> str:
-        """The name of a value when whole; it need not be gathered yet."""
+        """The name that a value has when it is whole, even if it has not been gathered yet."""
         whole = self.whole.get(name, f"{name}.{self.parts.suffix}.whole")
         if whole not in self.parts.graph.tensors:
             self.parts.named(whole, name)
@@ -188,7 +189,7 @@ class Walk:
 
 
 class WholeInput(Exception):
-    """Raised if an input of integers is needed whole; integers are not sent."""
+    """Raised if an input of integers must be whole, because chips do not send integers."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

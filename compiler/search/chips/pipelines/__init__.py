@@ -1,6 +1,6 @@
 """A graph as stages of a pipeline: its cuts, and the graphs of each stage's chips.
 
-The sharing among the chips of a stage is decided before, as if there were no stages.
+The sharing among the chips of a stage is decided first, as if there were no stages.
 """
 
 from .alike import stage_form

@@ -1,4 +1,4 @@
-"""Finds stages that are alike: their code takes the same time, so that one is priced for all.
+"""Finds stages that are alike: their code takes the same time, so only one of them is priced.
 
 Stages are alike if they differ only in names, in the values of large constants, and in the numbers of chips
 whose messages take equivalent routes.
@@ -22,7 +22,7 @@ _SMALL = 64
 
 
 def stage_form(graph: Graph, machine: Machine) -> tuple[Any, ...]:
-    """A value that is the same for graphs of stages that are alike on a machine."""
+    """A key that is equal for graphs of stages that are alike on a machine."""
     numbers: dict[str, int] = {"": 0}
     tensors = tuple(_tensors(graph, numbers))
     nodes = tuple(_node(node, numbers, node.name in graph.precise, machine.chips) for node in graph.nodes)
@@ -32,7 +32,7 @@ def stage_form(graph: Graph, machine: Machine) -> tuple[Any, ...]:
 
 
 def _tensors(graph: Graph, numbers: dict[str, int]) -> Iterator[tuple[Any, ...]]:
-    """The values of a graph in the order in which nodes need or make them, which get numbers."""
+    """The values of a graph in the order in which nodes use or compute them, which numbers them."""
     inputs = {tensor.name for tensor in graph.inputs}
     made = (name for node in graph.nodes for name in (*node.inputs, *node.outputs))
     for name in dict.fromkeys(made):

@@ -12,7 +12,7 @@ from compiler.graph import Graph, GraphError, Node
 def crossing(graph: Graph, at: int) -> list[str]:
     """The values that nodes before a cut compute and nodes after it read, and that are sent.
 
-    Values that are no floats and follow from inputs alone, such as positions, are computed by each stage.
+    Values that are not floats and follow from inputs alone, such as positions, are computed by each stage.
     """
     own = _of_inputs(graph)
     before = {name for node in graph.nodes[:at] for name in node.outputs if name and name not in own}
@@ -21,7 +21,7 @@ def crossing(graph: Graph, at: int) -> list[str]:
 
 
 def stage_nodes(graph: Graph, begin: int, end: int) -> tuple[Node, ...]:
-    """The nodes of a stage, and those before it that it needs and every stage computes for itself."""
+    """The nodes of a stage, and earlier nodes that it needs and that every stage computes for itself."""
     own, found = _of_inputs(graph), [*graph.nodes[begin:end]]
     needed = {name for node in found for name in node.inputs}
     for node in reversed(graph.nodes[:begin]):
@@ -32,7 +32,7 @@ def stage_nodes(graph: Graph, begin: int, end: int) -> tuple[Node, ...]:
 
 
 def _of_inputs(graph: Graph) -> set[str]:
-    """Values that are no floats and follow from inputs and constants through others that are none."""
+    """Values that are not floats and follow from inputs and constants through other such values."""
     known = {*graph.constants, *(tensor.name for tensor in graph.inputs)}
     found: set[str] = set()
     for node in graph.nodes:
@@ -44,7 +44,7 @@ def _of_inputs(graph: Graph) -> set[str]:
 
 
 def stage_of_states(graph: Graph, cuts: Sequence[int]) -> dict[str, int]:
-    """The stage that reads and writes each state; GraphError for a state that several stages would need."""
+    """The stage that reads and writes each state; GraphError for a state that several stages need."""
     found = {}
     for past, (first, last) in _spans(graph).items():
         stages = [stage for stage, end in enumerate(cuts[1:]) if cuts[stage] <= first < end]
@@ -57,7 +57,7 @@ def stage_of_states(graph: Graph, cuts: Sequence[int]) -> dict[str, int]:
 
 
 def _spans(graph: Graph) -> dict[str, tuple[int, int]]:
-    """By state: the first and the last node that reads or makes it."""
+    """For each state: the first and the last node that reads or computes it."""
     found = {}
     for past, present in graph.states:
         places = [n for n, node in enumerate(graph.nodes) if past in node.inputs or present in node.outputs]
@@ -86,10 +86,10 @@ def balanced_cuts(
 ) -> list[int]:
     """The first node of each stage, and the end, such that the longest stage is as short as possible.
 
-    ``prices`` are cycles by the names of nodes, ``bytes_price`` those of an element that a stage sends,
-    ``owners`` the stages that have some states. No state is of two stages. In the ``background`` a stage
-    receives and sends while it computes; otherwise both take time of the stage. GraphError for a graph that
-    cannot be cut into as many stages.
+    ``prices`` are cycles by the names of nodes. ``bytes_price`` is the price of an element that a stage
+    sends. ``owners`` are the stages that have some states. No state is of two stages. In the ``background`` a
+    stage receives and sends while it computes; otherwise transfers take time of the stage. GraphError for a
+    graph that cannot be cut into as many stages.
     """
     costs = [prices.get(node.name, 0.0) for node in graph.nodes]
     places, fits = _places(graph), _Fits(_spans(graph), owners or {})
@@ -126,7 +126,7 @@ def _places(graph: Graph) -> list[int]:
 
 @dataclass(frozen=True)
 class _Fits:
-    """Tells whether a stage may have the nodes from one to before another, by the states that it owns."""
+    """Tells if a stage may have the nodes from one to before another, by the states that it owns."""
 
     spans: Mapping[str, tuple[int, int]]
     owners: Mapping[str, int]
@@ -152,10 +152,10 @@ def _floats(graph: Graph, at: int) -> bool:
 
 
 def in_stages(graph: Graph, stages: Mapping[str, int]) -> Graph:
-    """The graph with the nodes of each stage after those of the one before.
+    """The graph with its nodes sorted by stages.
 
-    ``stages`` are those of some nodes, by name; another one is in the stage of the last of its operands.
-    GraphError for a node that needs something of a later stage.
+    ``stages`` are the stages of some nodes, by name; another node is in the stage of the last of its
+    operands. GraphError for a node that needs something of a later stage.
     """
     found = _all_stages(graph, stages)
     return replace(graph, nodes=tuple(sorted(graph.nodes, key=lambda node: found[node.name])))

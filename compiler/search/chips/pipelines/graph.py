@@ -1,8 +1,9 @@
 """Pipeline parallelism: each stage of layers has its chips, and parts of the batch pass through the stages.
 
 Each chip, or each group of chips that share products, rows or experts, is a stage. It receives a part of the
-batch from the one before, computes its layers and sends the result on; while it does, the one before computes
-the next part. A value that a later stage needs passes through all stages between. A state is of one stage.
+batch from the previous stage, computes its layers and sends the result on. Meanwhile the previous stage
+computes the next part. A value that a later stage needs passes through all stages between. A state belongs to
+one stage.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .cuts import balanced_cuts, in_stages, stage_cuts, stage_of_states
 from .stages import StagePlan, StageWriter
 
 _PARTS = 2
-"""Most parts of the batch for each stage; with as many, a chip waits at most a third of the time."""
+"""Most parts of the batch for each stage; with this many, a chip waits at most a third of the time."""
 
 Prices = Callable[[Graph], Mapping[str, float]]
 """Cycles by the names of nodes."""
@@ -32,7 +33,7 @@ Prices = Callable[[Graph], Mapping[str, float]]
 
 @dataclass(frozen=True)
 class PipelinedGraph:
-    """A graph on several chips as a pipeline; each chip belongs to a stage."""
+    """A pipeline: a graph on several chips, each of which belongs to a stage."""
 
     spread: SpreadGraph
     """The division of the batch over pipelines, the sharing in a stage, and the places of chips: the
@@ -79,7 +80,8 @@ class PipelinedGraph:
 
     @cached_property
     def parts(self) -> list[dict[tuple[int, ...], tuple[int, int]]]:
-        """By stage: chips that have the same constants, and the place of one of them."""
+        """For each stage: groups of chips with the same constants, and the place that represents each
+        group."""
         found: list[dict[tuple[int, ...], list[int]]] = [{} for _ in range(self.stages)]
         for chip, place in enumerate(self.spread.places):
             alike = self.spread.constants_at(place)
@@ -135,7 +137,7 @@ class PipelinedGraph:
         return replace(graph, inputs=inputs, outputs=outputs)
 
     def _is_of_a_part(self, name: str) -> bool:
-        """True if a constant is a different one for each part of the batch."""
+        """True if a constant differs between the parts of the batch."""
         for kind in reversed(EXCHANGING):
             division = self.spread.divisions.get(kind)
             if division is not None and name in division.parts.constants:
@@ -145,7 +147,7 @@ class PipelinedGraph:
         return name in self.micro.parts.constants
 
     def dealt(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """As of ``SpreadGraph``: all stages get what the pipeline does."""
+        """As in ``SpreadGraph``; all stages get the inputs of the pipeline."""
         return self.spread.dealt(inputs)
 
     def views(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -153,7 +155,7 @@ class PipelinedGraph:
         return self.spread.views(arrays)
 
     def joined(self, outputs: Mapping[str, Array], names: Iterable[str] | None = None) -> dict[str, Array]:
-        """As in ``SpreadGraph``; the stage that computes an output or a state gives it."""
+        """As in ``SpreadGraph``; an output or a state comes from the stage that computes it."""
         return {
             name: self.spread.joined(self._of_stage(name, outputs), [name])[name]
             for name in ([tensor.name for tensor in self.graph.outputs] if names is None else names)
@@ -188,10 +190,10 @@ def pipelined_graph(
     prices: Prices,
     owners: Mapping[str, int] | None = None,
 ) -> PipelinedGraph:
-    """The graph as stages on the chips of a machine; GraphError for one that cannot have as many.
+    """The graph as stages on the chips of a machine; GraphError if it cannot have so many stages.
 
-    Floats have ``bytes_each`` bytes. ``prices`` of nodes decide where stages begin, unless the model of the
-    graph says it; ``owners`` are the stages that have some states.
+    Floats have ``bytes_each`` bytes. ``prices`` of nodes decide where stages begin, unless the model gives
+    the stages. ``owners`` are the stages that have some states.
     """
     stages = arrangement(graph, machine, degrees).stages
     whole = uncut_pipeline(graph, machine, degrees, bytes_each, tiles)
@@ -209,9 +211,9 @@ def pipelined_graph(
 def uncut_pipeline(
     graph: Graph, machine: Machine, degrees: Degrees, bytes_each: int, tiles: int
 ) -> PipelinedGraph:
-    """The graph on the chips of a machine with its batch in parts, not cut into stages yet.
+    """The graph on the chips of a machine with its batch in parts, before it is cut into stages.
 
-    The arguments are those of ``pipelined_graph``. GraphError for one that cannot be divided so.
+    The arguments are the same as for ``pipelined_graph``. GraphError for a graph that cannot be divided so.
     """
     arranged = arrangement(graph, machine, degrees)
     graph = in_stages(graph, arranged.stages) if arranged.stages else graph
@@ -242,7 +244,8 @@ def _in_parts(
 
 
 def _batch_in_parts(graph: Graph, most: int) -> ChipDivision:
-    """The batch in as many parts as possible, up to ``most``; one if it, or a state, cannot be divided."""
+    """Divide the batch into as many parts as possible, up to ``most``; one if it, or a state, cannot be
+    divided."""
     for count in range(most, 1, -1):
         try:
             found = batch_dealt(graph, count)

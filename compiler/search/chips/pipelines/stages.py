@@ -14,7 +14,7 @@ from compiler.search.chips.rules import ChipParts
 from .cuts import crossing, stage_nodes
 
 SENT = "chips.sent"
-"""The result of a stage that marks the end of all sends; it is no output of the program."""
+"""The result of a stage that marks the end of all sends; it is not an output of the program."""
 
 _JOIN = ".join"
 _INBOXES = 2
@@ -31,7 +31,7 @@ class StagePlan:
     interface: Graph
     """The inputs, outputs and states of the chip, with all of its part of the batch."""
     parts: Sequence[Graph]
-    """All nodes of all stages as a chip at its place in them computes them, for each part of the batch."""
+    """All nodes of all stages for each part of the batch, as a chip at its place in them computes them."""
     micro: ChipParts
     """The division of the batch into parts."""
     own: frozenset[str]
@@ -122,9 +122,10 @@ class StageWriter:
             self.tensors[own] = Tensor(own, array.dtype.name, array.shape)
 
     def _named(self, name: str, number: int) -> str:
-        """The name of a value of a part of the batch; values common to all parts keep theirs.
+        """The name of a value in a part of the batch; values common to all parts keep their name.
 
-        The new value of a state also keeps its name in a step of one part, which overwrites the old value.
+        In a step of one part, the new value of a state also keeps its name, because it overwrites the old
+        value.
         """
         common = name in self.inputs and name not in self.micro.axes
         alike = name in self.plan.parts[0].constants and name not in self.plan.own
@@ -136,7 +137,7 @@ class StageWriter:
             yield self._take(name, number)
         for at, name in enumerate(self.coming):
             tensor = part.tensors[name]
-            # Without any operand, rather than with omitted ones: a node on constants alone would be folded.
+            # It has no operands instead of omitted ones, because a node on constants alone would be folded.
             before = (self._received, self._done) if self._received else ()
             self._received = own = self._named(name, number)
             attrs = {**_attrs(self.plan.before), "shape": tensor.shape, "dtype": tensor.dtype}
@@ -156,7 +157,7 @@ class StageWriter:
         return _INBOXES * at + number % _INBOXES
 
     def _send(self, at: int, own: str, number: int) -> Node:
-        """Send a value: the first ones of a part of the batch while the next part is computed.
+        """Send a value; the first values of a part of the batch are sent while the next part is computed.
 
         The last part has none after it.
         """
@@ -210,7 +211,8 @@ class StageWriter:
 
 
 def _ends_without_nodes(interface: Graph, whole: Graph) -> tuple[list[str], list[str]]:
-    """The inputs that no node reads, and the outputs that no node makes: they belong to the first stage."""
+    """The inputs that no node reads, and the outputs that no node computes, which belong to the first
+    stage."""
     read = {name for node in whole.nodes for name in node.inputs}
     made = {name for node in whole.nodes for name in node.outputs}
     inputs, outputs = ([tensor.name for tensor in each] for each in (interface.inputs, interface.outputs))

@@ -1,8 +1,8 @@
 """The timeline of a pipeline: when stages compute, send and wait, from cycles of their phases and links.
 
-The phases of a stage come one after another. One that receives waits until the bytes are in its inbox. One
-that sends waits until the inbox is empty and its channel free; in the background its copy then goes on while
-the stage computes. The copies of a stage are on the links one after another.
+The phases of a stage come one after another. One that receives waits until the bytes are in its inbox. A
+phase that sends waits until the inbox is empty and its channel is free. In the background its copy then
+continues while the stage computes. The copies of a stage use the links one after another.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Sending(msgspec.Struct, frozen=True):
     size: int
     pairs: Groups
     full: bool
-    """True if the inbox may hold a message that the receiver has not taken yet."""
+    """True if the inbox may contain a message that the receiver has not copied yet."""
     background: bool
-    """True if the phase ends before everything is sent."""
+    """True if the phase ends before all data is sent."""
     after: bool
     """True if the channel may still be busy."""
 
@@ -47,7 +47,7 @@ class Receiving(msgspec.Struct, frozen=True):
 class EstimatedPhase(msgspec.Struct, frozen=True):
     """A phase that was only priced. ``exchange``: chips exchange values in it.
 
-    ``message``: the one that it sends to another stage of a pipeline, or receives.
+    ``message``: the message that it sends to another stage of a pipeline, or receives.
     """
 
     name: str
@@ -83,7 +83,8 @@ class PipelineTimes:
 
     @property
     def drain(self) -> int:
-        """Cycles after the first stage has ended, or after the last one could begin if that is later."""
+        """Cycles after the end of the first stage, or after the earliest begin of the last stage if that is
+        later."""
         return self.cycles - max(round(self.ends[0]), self.fill)
 
 
@@ -110,7 +111,7 @@ class _Stage:
 
 
 def timeline(stages: Sequence[Sequence[EstimatedPhase]], machine: Machine) -> PipelineTimes:
-    """The times of stages with these phases on a machine; each sends only to the one after it.
+    """The times of stages with these phases on a machine; each stage sends only to the next one.
 
     RuntimeError for a deadlock of stages, which no program has.
     """
@@ -129,7 +130,7 @@ def timeline(stages: Sequence[Sequence[EstimatedPhase]], machine: Machine) -> Pi
 
 
 def _happens(stage: _Stage, before: _Stage, after: _Stage, machine: Machine) -> bool:
-    """Let the next phase of a stage happen; False if it waits for an event that has not happened yet."""
+    """Let the next phase of a stage happen; False if the event for which it waits has not happened yet."""
     phase = stage.phases[stage.at]
     message = phase.message
     if isinstance(message, Receiving):

@@ -25,7 +25,7 @@ _MOST_BYTES = 1 << 29
 _SPACING = 1.0
 """Seconds between two keyframes."""
 _SHARE = 30
-"""Least time between two keyframes, in units of the time to save one: execution slows by 3 %."""
+"""Least time between two keyframes, in units of the time that saving one takes; it slows execution by 3 %."""
 _NEAR, _NEAR_SHARE = 0.2, 3
 """These two limits while a part of the history is repeated, near which the next step back will begin."""
 
@@ -49,7 +49,7 @@ class HistoryPlace(NamedTuple):
 
 @dataclass
 class Continuation:
-    """The program continued to ``end`` with some tiles; in each round the stepped ones ran first."""
+    """The program continued to ``end`` with some tiles; in each round the stepped tiles ran first."""
 
     tiles: tuple[int, ...]
     stepped: tuple[int, ...]
@@ -149,7 +149,7 @@ class History:
         self._last = time.perf_counter()
 
     def keep(self, place: HistoryPlace, schedule: Schedule, system: System, pinned: bool = False) -> None:
-        """Keep the present state of a system. On a host where that is not possible there is no history."""
+        """Keep the present state of a system. A host on which that is impossible has no history."""
         if any(one.place == place for one in self.keyframes):
             return
         start = time.perf_counter()

@@ -64,9 +64,9 @@ class ReverseExecution:
     # -- back ------------------------------------------------------------------------------------------
 
     def step_back(self, tile: Tile) -> Stop:
-        """Undo the last instruction of a tile, and everything that all tiles did after it.
+        """Undo the last instruction of a tile, and everything that any tile did after it.
 
-        From inside an instruction, a wait that a watchpoint has interrupted, it goes back to its beginning.
+        If a watchpoint has interrupted an instruction, which was waiting, this goes back to its beginning.
         GDB steps back over a watched access before it reads the changed value; ``go_back`` has done so
         already.
         """
@@ -180,7 +180,7 @@ class ReverseExecution:
             last = end.position if number == end.entry else entry.end
             ended = self.scheduler.repeat(actions, last, most, look)
             if ended and not (most and self.steps.position() == last):
-                return  # at ``end`` itself, changes by the user belong to it
+                return  # changes by the user at ``end`` itself belong to it
 
     # -- keyframes -------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 Tiles have the same quanta and copies are carried out at the same points as without a debugger, so a
 program computes the same. Inside a round tiles run one after the other in the order of their numbers; a tile
-that is stepped comes first. Tiles that the debugger holds take no part in a round.
+that is stepped comes first. Tiles that the debugger holds are not run in a round.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FREE = Position(UNLIMITED, 0, 0)
 
 @dataclass(frozen=True)
 class Action:
-    """The way a tile continues: freely, or by single steps while its pc is in ``first`` .. ``end`` - 1."""
+    """How a tile continues: freely, or by single steps while its pc is in ``first`` .. ``end`` - 1."""
 
     steps: bool = False
     first: int = 0
@@ -35,7 +35,7 @@ class Action:
 
 
 class DebugScheduler:
-    """Runs the tiles in rounds. ``limit`` is the number of instructions a tile may execute."""
+    """Runs the tiles in rounds. ``limit`` is the most instructions that a tile may execute."""
 
     def __init__(self, system: System, limit: int) -> None:
         self.system, self.limit = system, limit
@@ -100,7 +100,7 @@ class DebugScheduler:
         return Stop(last.tile) if action is not None and action.steps else None
 
     def leave(self) -> None:
-        """Hand the rest of the round over to ``System.run``, which continues without a debugger."""
+        """Hand the rest of the round to ``System.run``, which continues without a debugger."""
         self.system.observers.remove(self.steps.watches)
         for tile in self.system.tiles:
             self.steps.pass_break(tile)
@@ -179,7 +179,7 @@ class DebugScheduler:
     # -- rounds ----------------------------------------------------------------------------------------
 
     def _begin(self, numbers: Iterable[int]) -> None:
-        """Give the runnable ones of some tiles a quantum in a new round."""
+        """In a new round, give a quantum to those of some tiles that can run."""
         for number in numbers:
             tile = self.system.tiles[number]
             if tile.status is Status.RUNNING:

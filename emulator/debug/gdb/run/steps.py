@@ -50,7 +50,7 @@ class Steps:
         self.before = Position(0, 0, 0)
         """Position of the chip before the access of the last ``Stop.done``."""
         self.passing: dict[int, int] = {}
-        """For each tile: its executed instructions when it stopped before a watched access, its next one."""
+        """For each tile that stopped before a watched access: its number of executed instructions then."""
         self.chunk = _FIRST
         self._breaks: dict[int, int] = {}
         """For each tile: address of the ebreak it has stopped at, which is not executed again."""
@@ -133,7 +133,7 @@ class Steps:
         return self._step(tile)
 
     def pass_break(self, tile: Tile) -> bool:
-        """Go past the ebreak that a tile has stopped at; False when the tile is elsewhere."""
+        """Go past the ebreak at which a tile has stopped; False if the tile is elsewhere."""
         passed = self._breaks.pop(tile.number, None) == tile.pc
         if passed:
             tile.advance(self.system.codes[tile.number].size(tile.pc))
@@ -153,7 +153,7 @@ class Steps:
         return found
 
     def _waits_for(self, tile: Tile) -> int | None:
-        """Return the worker whose instructions a tile is about to wait for; None when it does not wait."""
+        """Return the worker for whose instructions a tile is about to wait; None if it does not wait."""
         code = self.system.codes[tile.number]
         at = code.index(tile.pc)
         if at is None:
@@ -196,7 +196,7 @@ class Steps:
     def _enter(self, tile: Tile, limit: int, armed: predecode.Words | None = None) -> int:
         """Run a tile up to a number of instructions, and adapt the distance of checks to the time that took.
 
-        ``armed``: its words with marks; marks at accesses of unwatched bytes are passed over.
+        ``armed`` has the words with marks; marks at accesses of unwatched bytes are passed over.
         """
         tile.words[state.LIMIT] = limit
         start = time.perf_counter()

@@ -2,5 +2,6 @@
 
 ``saving`` makes the records, ``restoring`` the words. The contents of a file are checked before they become
 words: ``bounds`` checks the numbers, ``rows`` the logs, ``instructions`` the issued instructions. A checked
-simulation ends: its positions lie inside, its times are finite, and nothing waits for anything younger.
+simulation ends, because its positions are inside its tables, its times are finite, and nothing waits for
+anything younger.
 """

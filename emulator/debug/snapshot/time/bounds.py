@@ -25,7 +25,7 @@ from ..types import (
 from .restoring import TRANSFERS, engine_of, planned
 
 MOST_TICKS = 1 << 60
-"""A time that no run has reached: it would take decades. As much may still follow."""
+"""A time that no run has reached, because it would take decades; another run may last as long."""
 _CAUSES = max(Cause)
 Expected = tuple[str, int, int, int]
 """Name, value found, smallest and largest value."""
@@ -190,7 +190,7 @@ def _check_core(saved: SimulatedTile, tile: Tile, now: int) -> None:
 
 
 def _check_worker(worker: list[SavedInstruction], saved: SimulatedTile, where: str, now: int) -> None:
-    """Check the instructions of a worker: in their order, none waiting for a younger one."""
+    """Check the instructions of a worker: they are in order, and none waits for a younger one."""
     newest, where = saved.core.number - 1, f"{where}, an instruction"
     expect_all(where, [("how many a worker has", len(worker), 0, layout.SLOTS)])
     before = -1

@@ -1,4 +1,5 @@
-"""Restores simulated time from records: the words of the simulation, and what follows from the records."""
+"""Restores simulated time from records: the words of the simulation, and everything that follows from the
+records."""
 
 from __future__ import annotations
 
@@ -250,7 +251,7 @@ RANGES_OF_A_COPY = 2
 
 
 def _message_event(saved: SavedMessage) -> int:
-    """Return the time at which a message needs attention next; while it flows, DDR decides."""
+    """Return the time at which a message needs attention next; a message that flows depends on DDR."""
     if saved.phase == layout.FLOWING:
         return layout.HUGE
     if saved.phase == layout.BEFORE_FLOW and saved.transfer is not None:

@@ -1,7 +1,7 @@
 """Logs of simulated time in a saved state: checks that instructions have written each row.
 
-The reads, writes and costs of an engine instruction follow from its operands: it is issued and priced again,
-and the results must be what the file says. The same holds for instructions and copies that left the log.
+The reads, writes and costs of an engine instruction follow from its operands. So it is issued and priced
+again, and the results must agree with the file. The same holds for instructions and copies that left the log.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class LoggedTile:
         self._check_wait(kind, row[layout.L_FIRST], row[layout.L_SECOND])
 
     def _check_wait(self, kind: int, first: int, second: int) -> None:
-        """Check that the object that a row waits for, or sends, can be there."""
+        """Check that the object that a row waits for, or sends, is possible there."""
         streams = layout.STREAMS - 1
         if kind == layout.AWAIT:
             expect_all(self._where, [("copies that it waits for", first, 0, MOST)])
@@ -145,7 +145,8 @@ class LoggedTile:
     # -- engine instructions -----------------------------------------------------------------------------
 
     def check_instruction(self, saved: SavedInstruction) -> None:
-        """Raise SnapshotError for one that was not in the log, or that no engine with a queue executes."""
+        """Raise SnapshotError for an instruction that was not in the log, or that no engine with a queue
+        executes."""
         if len(saved.words) % 8 or len(saved.words) < 8 * (layout.S_FIELDS + 1):
             raise self._refusal(f"an instruction of {len(saved.words)} bytes")
         row = [0] * layout.L_PC + np.frombuffer(saved.words, np.int64).tolist()
@@ -200,7 +201,7 @@ class LoggedTile:
     # -- copies ------------------------------------------------------------------------------------------
 
     def check_transfer(self, saved: SavedTransfer) -> None:
-        """Raise SnapshotError for bytes on their way that no copy has sent."""
+        """Raise SnapshotError for bytes in transit that no copy has sent."""
         if len(saved.payload) % 8:
             raise self._refusal(f"a copy with {len(saved.payload)} bytes of ranges and operands")
         payload = np.frombuffer(saved.payload, np.int64).tolist()
@@ -251,7 +252,7 @@ class LoggedTile:
             self.issued.check_values(number, payload[words:])
 
     def _check_range(self, words: list[int], written: int, size: int, in_ddr: int) -> None:
-        """Check a copy's range: the first byte of a side, and its bytes as if they followed one another."""
+        """Check a copy's range: the first byte of a side, and as many bytes as if they were contiguous."""
         first, space = (queues.DDR, state.DDR_BYTES) if in_ddr else (0, state.SPM_BYTES)
         last, reach = first + int(self.tile.words[space]) - 1, words[queues.R_FIRST] + size - 1
         expect_all(

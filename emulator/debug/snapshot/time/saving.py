@@ -1,4 +1,4 @@
-"""Simulated time as records: only parts in use that do not follow from the rest."""
+"""Writes simulated time as records: only the parts in use that do not follow from other parts."""
 
 from __future__ import annotations
 

@@ -151,7 +151,8 @@ def make_finish(fmt: Format, post: bool) -> Finish:
 
 
 def is_in_place(p: int, problem: int) -> bool:
-    """Return True if the sums of panel ``p`` are made in the result: binary32 without padding lanes.
+    """Return True if the sums of panel ``p`` are made in the result, which must be binary32 without padding
+    lanes.
 
     Partial sums of another format at that place would be overwritten before they are read.
     """

@@ -2,10 +2,9 @@
 
 A sum has the terms (a - zero_a) * (b - zero_b). Two implementations give the same integers:
 
-* bytes, where the processor has AVX-512 VNNI: it multiplies unsigned by signed bytes, so A is stored as
-  a' = a + 128, and with z = zero_a + 128 the sum is
-  ``sum(a'b) - z sum(b) - zero_b sum(a') + K z zero_b``: the second term and the last are start values of a
-  column, the third of a row.
+* bytes, if the processor has AVX-512 VNNI, which multiplies unsigned by signed bytes. So A is stored as a' =
+  a + 128. With z = zero_a + 128 the sum is ``sum(a'b) - z sum(b) - zero_b sum(a') + K z zero_b``. The second
+  term and the last are start values of a column, the third of a row.
 * halves, on every processor: both numbers less their zero points as 16-bit integers.
 """
 

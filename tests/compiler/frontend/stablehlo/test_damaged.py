@@ -1,4 +1,4 @@
-"""Modules with a random edit: they are read, or refused in one line; nothing else happens."""
+"""Modules with a random edit are read, or refused in one line; nothing else happens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CASES = [(family, name) for family, name in case_names() if len(case_text(family
 
 
 def edited(text: str, random: Random) -> str:
-    """The text with one place changed: a number, a word, a bracket, or a line left out."""
+    """The text with one change: a number, a word, a bracket, or an omitted line."""
     kind = random.choice(("number", "number", "word", "bracket", "line"))
     if kind == "line":
         lines = text.splitlines(keepends=True)

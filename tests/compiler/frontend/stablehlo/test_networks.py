@@ -73,7 +73,7 @@ def test_what_jax_writes_out_is_found_again(name: str, operators: set[str]) -> N
     ],
 )
 def test_little_is_only_moved(name: str, operator: str, most: int) -> None:
-    """Images stay with their channels in front, and a scan collects its results once."""
+    """Images keep their channels in front, and a scan collects its results once."""
     operators = [node.op for node in rewrite_graph(load(FOLDER / f"{name}.mlir")).nodes]
     assert operators.count(operator) <= most
 

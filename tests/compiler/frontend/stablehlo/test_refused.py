@@ -1,4 +1,4 @@
-"""Refusals of StableHLO: one line that says what, where, and what is supported."""
+"""What StableHLO imports refuse: one line with the mistake, the place, and what is supported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ V = np.zeros(3, np.float32)
 
 
 def body(*lines: str, kind: str = "tensor<f32>", returned: str = "%0", result: str = "") -> str:
-    """A region of two operands, which returns one of their type unless another one is given."""
+    """A region of two operands that returns one of their type, or the given one."""
     result = result or kind
     start = f"    ^bb0(%x: {kind}, %y: {kind}):"
     return "\n".join((start, *lines, f'      "stablehlo.return"({returned}) : ({result}) -> ()'))
@@ -406,7 +406,7 @@ def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
 
 def test_a_function_that_cannot_be_traced_is_one_line() -> None:
     class Jitted:
-        """As a function of jax.jit, whose function raises."""
+        """The same as a function of jax.jit that raises an exception."""
 
         __name__ = "f"
 

@@ -74,7 +74,7 @@ def test_every_form_of_a_module_is_the_same_graph(tmp_path: Path) -> None:
 
 
 def test_networks_traced_again_give_the_results_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the JAX that is installed here, which may write other texts."""
+    """With the installed JAX, which may write other texts."""
     import jax
 
     monkeypatch.syspath_prepend(str(FOLDER))

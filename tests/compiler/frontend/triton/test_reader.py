@@ -65,7 +65,7 @@ def test_operations_know_their_lines() -> None:
     (kernel,) = parse_kernels(TEXT, "scale.ttir")
     reduce = kernel.body.operations[1].regions[0].operations[0]
     assert str(kernel.body.operations[0].location) == "scale.ttir:6:5 (scale.py:3)"
-    assert reduce.location.source == ("scale.py", 7)  # where it is called, not the line of the library
+    assert reduce.location.source == ("scale.py", 7)  # the call, not the line of the library
     assert reduce.regions[0].operations[0].location.short == "scale.py:7"
     assert kernel.body.operations[2].location.short == "scale.ttir:15"
 

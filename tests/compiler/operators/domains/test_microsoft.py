@@ -14,7 +14,7 @@ F32 = np.float32
 
 
 def call(op: str, operands: list[Array | None], known: int = 0, **attrs: object) -> MicrosoftCall:
-    """Operands named by their places; the last ``known`` ones are constants."""
+    """A call whose operands are named by their places; the last ``known`` ones are constants."""
     named = {f"i{at}": array for at, array in enumerate(operands)}
     given = [name for name, array in named.items() if array is not None]
     return MicrosoftCall(op, named, attrs, known=given[len(given) - known :])

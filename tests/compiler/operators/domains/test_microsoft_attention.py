@@ -18,7 +18,7 @@ Given = dict[str, Array | None]
 
 
 def mask_of(*shape: int) -> Array:
-    """Zeros and ones; every row sees its first key."""
+    """Zeros and ones, with which every row sees its first key."""
     mask = RNG.integers(0, 2, shape).astype(np.int32)
     mask[..., 0] = 1
     return mask
@@ -58,7 +58,7 @@ def test_attention_with_masks(causal: int, mask: str, tmp_path: Path) -> None:
 
 
 def test_a_row_that_sees_nothing(tmp_path: Path) -> None:
-    """Hidden scores get a finite addend, so that all keys count alike; with 10000 scores lose digits."""
+    """Hidden scores get a finite addend, so all keys count equally; with 10000 scores would lose digits."""
     mask = np.array([[0] * ROWS, [1] * ROWS], np.int32)
     assert_close(projected(mask), tmp_path, 1e-3)
     made = projected(mask)
@@ -72,7 +72,7 @@ def test_attention_behind_earlier_rows(present: bool, masked: bool, tmp_path: Pa
     past = floats(2, BATCH, HEADS, 3, SIZE)
     made = projected(mask_of(BATCH, ROWS + 3) if masked else None, past=past)
     made.attrs = {**made.attrs, "unidirectional": 1, "scale": 0.2}
-    made.outputs = {"y": F32, "present": F32}  # without the second one onnxruntime refuses it
+    made.outputs = {"y": F32, "present": F32}  # onnxruntime refuses it without the second one
     if present:
         assert_close(made, tmp_path)
         return
@@ -147,7 +147,7 @@ KEYS = 7
 
 
 def heads(keys: int = KEYS, **operands: Array | None) -> MicrosoftCall:
-    """MultiHeadAttention with Q, K and V apart."""
+    """MultiHeadAttention with separate Q, K and V."""
     given: Given = {"q": floats(BATCH, ROWS, WIDTH), "k": floats(BATCH, keys, WIDTH)}
     given |= {
         "v": floats(BATCH, keys, WIDTH),
@@ -197,7 +197,8 @@ def test_heads_behind_earlier_rows(padded: bool, causal: int, tmp_path: Path) ->
 
 @pytest.mark.parametrize("together", [2, 3])
 def test_operands_side_by_side(together: int, tmp_path: Path) -> None:
-    """onnxruntime has no kernel for these on a processor: the oracle is the call with them apart."""
+    """onnxruntime has no kernel for these on a processor, so the oracle is the call with separate
+    operands."""
     apart = heads(ROWS, b=floats(3 * WIDTH))
     wanted = apart.by_onnxruntime()["y"]
     parts = [array for name, array in apart.given.items() if name in ("q", "k", "v")[3 - together :]]

@@ -1,7 +1,7 @@
 """Operators of com.microsoft on bytes, on the emulated chip against onnxruntime.
 
 onnxruntime multiplies by a quotient of scales where the operator's definition divides twice, and takes some
-functions from tables: such results may be one step beside. Weights have seven bits: without instructions for
+functions from tables. Such results may be off by one step. Weights have seven bits: without instructions for
 products of bytes it saturates sums of two products at 16 bits.
 """
 
@@ -128,7 +128,7 @@ def test_global_average_pools(last: int, dtype: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("axes", [[2], [-1, 0]])
 def test_means(axes: list[int], tmp_path: Path) -> None:
-    """onnxruntime has no kernel of this one: the oracle is NumPy, in binary64."""
+    """onnxruntime has no kernel for it, so the oracle is NumPy, in binary64."""
     x, scale, zero = quantised("uint8", 3, 6, 5)
     y_scale, y_zero = result("uint8", 0.01)
     made = call("QLinearReduceMean", [x, scale, zero, y_scale, y_zero], "uint8", axes=axes, keepdims=0)
@@ -201,7 +201,7 @@ def test_scales_of_inputs_keep_their_digits(tmp_path: Path) -> None:
 def test_quantised_gemm_with_anything_computed(
     floating: bool, known: str, alpha: float, tmp_path: Path
 ) -> None:
-    """C may be one for each element; sums are whole numbers whoever computes them."""
+    """C may have one number for each element; the sums are whole numbers in any implementation."""
     a = some_bytes("uint8", 21, 6, bits=7)
     c = RNG.integers(-3000, 3000, (6, 9) if known == "1245" else (9,)).astype(np.int32)
     operands = [a, F32(0.02), np.uint8(130), *weights("uint8", 21, 9, True), c]

@@ -1,4 +1,4 @@
-"""GroupQueryAttention, of prompts and behind caches, on the emulated chip against onnxruntime."""
+"""GroupQueryAttention, of prompts and after caches, on the emulated chip against onnxruntime."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rotary(half: int = SIZE // 2) -> Given:
 
 
 def check(made: MicrosoftCall, folder: Path, **attrs: Any) -> None:
-    """Results are those of onnxruntime, in all rows that are in use."""
+    """Results equal those of onnxruntime in all rows in use."""
     made.attrs = {**made.attrs, **attrs}
     found, wanted = made.on_chip(folder)[1], made.by_onnxruntime()
     last = made.given["last"]
@@ -92,7 +92,7 @@ def test_operands_side_by_side(tmp_path: Path) -> None:
     check(made, tmp_path, do_rotary=1)
 
 
-# --- behind a cache --------------------------------------------------------------------------------------
+# --- after a cache --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -129,7 +129,7 @@ def test_a_window_behind_a_cache(window: int, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_sequences_of_several_rows(tmp_path: Path) -> None:
-    """onnxruntime takes one sequence here: the oracle is one call for each."""
+    """onnxruntime takes one sequence here, so the oracle is one call for each."""
     made = rows_of(2, 3, [4, 6], 7, 10, **rotary())
     made.attrs = {**made.attrs, "do_rotary": 1}
     found = made.on_chip(tmp_path)[1]

@@ -1,9 +1,10 @@
 """DynamicQuantizeLSTM against onnxruntime on one thread: its reference, and the emulated chip.
 
-Integers must be those of onnxruntime: one that is a step away moves a result by more than 1e-4, all else is
-rounding to binary32 and the errors of onnxruntime's sigmoid and tanh. Such a step is right only where a state
-is within these errors of the middle between two integers, for one state in 20,000; none that is drawn here.
-Weights have seven bits: without instructions for products of bytes onnxruntime saturates sums at 16 bits.
+Integers must equal those of onnxruntime, because one that is off by a step moves a result by more than 1e-4.
+All other differences are rounding to binary32 and the errors of onnxruntime's sigmoid and tanh. Such a step
+is right only if a state is within these errors of the middle between two integers. That is one state in
+20,000, and none of those drawn here. Weights have seven bits: without instructions for products of bytes
+onnxruntime saturates sums at 16 bits.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ def test_whatever_the_format_it_is_computed_in_fp32(tmp_path: Path) -> None:
 
 
 def test_zeros_on_the_chip(tmp_path: Path) -> None:
-    """Zeros have a scale of 0, by which nothing can be divided."""
+    """Zeros have a scale of 0, so nothing can be divided by it."""
     made = layer(sizes=(2, 1))
     on_chip(changed(made, **{name: np.zeros_like(made.given[name]) for name in "Xhc"}), tmp_path, "fp32")
 

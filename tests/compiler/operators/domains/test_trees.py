@@ -49,7 +49,7 @@ def forest(seed: int, trees: int, depth: int, columns: int, kind: str, modes: tu
 
 
 def rows(seed: int = 0, count: int = 40) -> Array:
-    """Numbers with one digit, so that many are equal to a bound."""
+    """Numbers of one digit, so that many equal a bound."""
     return np.round(np.random.default_rng(seed).standard_normal((count, FEATURES)), 1).astype(np.float32)
 
 

@@ -1,4 +1,4 @@
-"""Images from files are proved: right ones are, a mistake in one is named, others are refused."""
+"""Images from files: right ones are proved, a mistake in one is named, unsuitable ones are refused."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_compiled_program_is_proved_without_its_model(tmp_path: Path) -> None:
 def test_a_mistake_in_an_image_is_named(
     image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The code of the image is executed, also where it has another length than the graph's program."""
+    """The code of the image is executed, even if its length differs from the graph's program."""
     wrong = without(compile_graph(load(tmp_path / "g.json"), "fp16"), "relu")
     image.write_bytes(write_image(wrong.image))
     graph = str(tmp_path / "g.json")

@@ -1,4 +1,4 @@
-"""Programs proved in prime fields: right ones are, and every kind of mistake in one is found and named."""
+"""Programs in prime fields: right ones are proved, and every kind of mistake is found and named."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_scales_of_rows_are_proved_in_products(columns: int, dtype: str, shifted
 
 
 def test_scales_of_rows_may_be_computed() -> None:
-    """The root of the columns is a number that an instruction holds then."""
+    """The root of the columns is then a number in an instruction."""
     nodes = [("Relu", ["t"], ["s"], {}), ("LayerNormalization", ["x", "s"], ["y"], {"axis": -1})]
     found = proof(graph(nodes, {"x": (40, 96), "t": (96,)}))
     assert found.holds, lines(found)
@@ -123,7 +123,7 @@ def test_the_result_does_not_depend_on_the_order_of_sums() -> None:
 
 
 def test_no_constant_of_the_twin_becomes_zero() -> None:
-    """A zero with a sign is stored in another way, so small numbers must not become one."""
+    """A zero with a sign is stored in another way, so small numbers must not become zero."""
     made = one("MatMul", [(4, 3)], {"w": np.array([[1.0, -1e-6], [-0.25, 3e-5], [0.0, 0.5]], np.float32)})
     short = twin_of(made, Format.FP16).constants["w"]
     assert np.array_equal(np.sign(short), np.sign(made.constants["w"]))
@@ -152,7 +152,7 @@ def test_a_factor_of_the_twin_is_a_power_of_two_and_1_only_for_1(scale: float, s
 
 
 def test_the_twin_has_the_decisions_of_the_program(tmp_path: Path) -> None:
-    """Also where its attention has another scale, so that nothing is searched."""
+    """The same holds if its attention has another scale, so that nothing is searched."""
     with example_modules(ROOT / "examples" / "networks", ("transformers",)) as examples:
         made = examples.transformers
         program = compile_graph(imported(made.transformer(made.Size(32, 192, 6, 2)), tmp_path), "fp16")
@@ -182,7 +182,7 @@ def test_random_networks_are_never_wrong(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("bound", ["b", "s"])
 def test_selections_and_comparisons_are_followed(bound: str) -> None:
-    """Also where an instruction of FP32 holds a number that was rounded to FP16."""
+    """The same holds if an instruction of FP32 contains a number that was rounded to FP16."""
     nodes = [("Greater", ["a", bound], ["c"], {}), ("Where", ["c", "a", "b"], ["y"], {})]
     found = proof(graph(nodes, {"a": (4, 64), "b": (4, 64)}, {"s": np.array(33 / 64, "f4")}))
     assert found.holds, lines(found)
@@ -190,7 +190,8 @@ def test_selections_and_comparisons_are_followed(bound: str) -> None:
 
 
 def test_constants_of_one_element_are_held_or_stored() -> None:
-    """An instruction holds a factor, which stands for a fraction; memory has the parameters of a channel."""
+    """An instruction contains a factor, which represents a fraction; memory has the parameters of a
+    channel."""
     given = {"f": 61 / 128, "s": 33 / 64, "h": 0.75, "m": 21 / 64, "v": 43 / 32}
     nodes = [
         ("Mul", ["x", "f"], ["p"], {}),
@@ -203,7 +204,7 @@ def test_constants_of_one_element_are_held_or_stored() -> None:
 
 @pytest.mark.parametrize(("alpha", "beta"), [(61 / 128, -0.3), (-3.3, 33 / 64), (1.0, 0.0)])
 def test_factors_of_products_are_proved(alpha: float, beta: float) -> None:
-    """The program multiplies one into the bias in memory, and instructions hold the other."""
+    """The program multiplies one factor into the bias in memory, and instructions contain the other."""
     nodes = [("Gemm", ["x", "w", "b"], ["y"], {"alpha": alpha, "beta": beta})]
     found = proof(graph(nodes, {"x": (5, 24)}, {"w": SMALL["w"], "b": SMALL["b"]}))
     assert found.holds, lines(found)
@@ -269,7 +270,8 @@ def proof_of(mutant: Mutant, program: Program) -> Proof:
 
 
 def outcome(mutant: Mutant, program: Program) -> str:
-    """Return what finds a mistake: the assembler, a fault, the proof, the sanitizer, or nothing."""
+    """Return the first check that finds a mistake: the assembler, a fault, the proof, the sanitizer, or
+    none."""
     try:
         found = proof_of(mutant, program)
     except GraphError:
@@ -291,7 +293,8 @@ def hazards(program: Program) -> bool:
 
 
 def changes_nothing(mutant: Mutant, program: Program) -> bool:
-    """A mistake keeps every byte; or it is at a conversion, and the results keep the format's tolerance."""
+    """Either a mistake changes no byte, or it is at a conversion and the results stay within the format's
+    tolerance."""
     wrong = mutant.of(program)
     if same_results(wrong, program):
         return True
@@ -359,7 +362,7 @@ def test_a_softmax_without_its_exponential_is_wrong() -> None:
 
 @pytest.mark.parametrize("wrong", ["", "        sh                      a0, 2(a1)"])
 def test_a_wrong_store_of_the_core_is_found(wrong: str) -> None:
-    """It is left out, or goes to the place beside its own."""
+    """It is omitted, or goes to the next place."""
     made = graph([("Gather", ["x", "i"], ["y"], {})], {"x": (6, 1)}, {"i": PLACES["Gather"]})
     program = compile_graph(made, "fp16")
     number = next(at for at, line in enumerate(program.text.splitlines(), 1) if " sh " in line)

@@ -1,4 +1,4 @@
-"""Programs with states, proved step by step: what a step leaves is what the next one begins with."""
+"""Programs with states, proved step by step: a step begins with the states that the last one left."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def each_step(found: Proof) -> list[Proof]:
 
 @cache
 def table() -> Program:
-    """A table one row of which each step replaces, and a number of steps."""
+    """A table of which each step replaces one row, and a number of steps."""
     graph = tx8.GraphBuilder("table")
     past, row = graph.input("past", "float32", (4, 16)), graph.input("row", "float32", (1, 16))
     at, count = graph.input("at", "int64", (1, 1)), graph.input("count", "int64", (2,))
@@ -95,7 +95,8 @@ def test_there_are_no_more_steps_than_room() -> None:
 
 
 def test_a_row_that_is_written_over_an_old_one_is_found_in_step_2() -> None:
-    """All rows go to the place of the first one: the second step has a stale row in the place of the new."""
+    """All rows are stored at the place of the first one, so the second step has a stale row in the place of
+    the new one."""
     program = growing()
     text = program.text.splitlines()
     number = next(
@@ -128,7 +129,7 @@ def test_an_element_that_a_step_leaves_stale_is_found_in_the_next(monkeypatch: p
 
 
 def test_numbers_that_a_step_leaves_stale_are_found_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bytes of a step do not stay, its elements do: so only integers are wrong."""
+    """The bytes of a step do not stay, but its elements do, so only integers are wrong."""
     end = ProgramSession._end
     monkeypatch.setattr(ProgramSession, "_end", lambda session, complete: end(session, False))
     first, second = each_step(prove(table()))
@@ -152,7 +153,7 @@ DIMS = {"new": (1, 1, 8), "past": (0, 10, 24)}
     ],
 )
 def test_decoders_are_proved(model: Any, new: int, past: int) -> None:
-    """Masks hide keys, also by what the lengths of the cache say."""
+    """Masks hide keys, also as the lengths of the cache say."""
     program = compiled(model(), dims=DIMS, state=states())
     rng = np.random.default_rng(1)
     given = [step_inputs(rng.integers(0, 50, new), past + at * new) for at in range(3)]

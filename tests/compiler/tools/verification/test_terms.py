@@ -78,7 +78,7 @@ def test_the_terms_that_make_a_sum_wrong_are_named(
 
 
 def test_a_mistake_far_from_the_output_is_named() -> None:
-    """Every output element depends on many wrong ones: all are as without the term."""
+    """Every output element depends on many wrong ones; all are as without the term."""
     made = graph(
         [("MatMul", ["x", "w"], ["m"], {}), ("Tanh", ["m"], ["p"], {}), ("MatMul", ["p", "v"], ["y"], {})],
         {"x": (40, 24)},

@@ -99,7 +99,7 @@ def test_conv_partial_sums_in_place(small):
 
 @pytest.mark.parametrize("small", [False, True])
 def test_inputs_outside_the_image_are_plus_zero(small):
-    """An infinite weight makes NaN where it meets the border; a start value of -0 becomes +0."""
+    """An infinite weight gives NaN where it meets the border; a start value of -0 becomes +0."""
     case = Conv(h=1, w=2, c=1, o=2, k=(1, 2), pads=(0, 0, 1, 0))
     case.x[:] = 0
     case.weights[:] = encode(np.array([[[[np.inf], [0.0]], [[0.0], [0.0]]]]), FP16)

@@ -182,7 +182,7 @@ def test_partial_sums_in_place(out_format):
 @pytest.mark.parametrize("n", [16, 64, 96])
 @pytest.mark.parametrize("m", [1, 3, 11, 49, GROUP + 3])
 def test_sums_are_made_where_binary32_results_belong(m, n, at_result, psum_format):
-    """Rows without padding; bytes after the result stay, and every NaN becomes the canonical one."""
+    """Rows without padding; bytes after the result do not change, and every NaN becomes the canonical one."""
     rng = np.random.default_rng(m + n)
     a, b = any_numbers(rng, (m, 9), FP16), any_numbers(rng, (9, n), FP16)
     psum = any_numbers(rng, (m, n), psum_format or FP32)

@@ -193,7 +193,7 @@ def test_the_longest_sums_of_the_largest_numbers_are_exact():
         np.testing.assert_array_equal(case.result(INT32), case.o32)
 
 
-# --- both ways of multiplying -------------------------------------------------------------------------------
+# --- both methods of multiplying ---------------------------------------------------------------------------
 
 
 @needs_jit
@@ -394,7 +394,7 @@ def test_requantise_is_the_chain(o32, q1, scale, q0, relu, zero):
     ("q1", "q0", "relu", "zero"), [(0, 0, 0, 0), (3, 21, 1, -128), (17, 31, 0, 127), (31, 5, 1, 9)]
 )
 def test_rows_of_sums_go_through_the_chain_together(q1, q0, relu, zero):
-    """Each of sixteen sums has a factor of its own, and another one if it is negative."""
+    """Each of sixteen sums has its own factor, and another one if it is negative."""
 
     def kernel(sums, above, below, target):
         return requantise_row(sums, above, below, target, q1, q0, relu, zero)

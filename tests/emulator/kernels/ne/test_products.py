@@ -83,7 +83,7 @@ def test_both_sizes_of_products_give_the_same_bits(make, width, rows):
 
 @pytest.mark.parametrize("size", [-1, 0, 1, 64, 100])
 def test_bytes_that_are_asked_for_stay_as_they_are(size):
-    """Also where the host has no memory: an address that is read would end the process."""
+    """The same holds if the host has no memory after it: a read of an address there would end the process."""
     data = np.arange(256, dtype=np.uint8)
     before = data.tobytes()
 

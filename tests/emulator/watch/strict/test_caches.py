@@ -1,7 +1,7 @@
 """Maintenance of the core's data cache: missing and unnecessary.
 
-Random programs of several tiles are judged by ``Caches``, which follows them step by step: it knows of no
-clocks, and the sanitizer of no sets.
+``Caches`` judges random programs of several tiles, which it follows step by step. It uses no clocks, and the
+sanitizer no sets.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def found(text: str) -> list[tuple[int, int]]:
             + f"rdma.fp32 dst=0, src={DDR + 60}, n=1\n rdma.fp32 dst=0x100, src={DDR + 64}, n=1",
             [(64, 67)],
         ),
-        # an engine that writes to a line which the cache may write later
+        # an engine writes to a line that the cache may write later
         (f"sw t0, 8(s0)\n {STORE}", [(0, 3)]),
         (f"sw t0, 8(s0)\n th.dcache.cva s0\n fence\n {STORE}", []),
         (f"sw t0, 64(s0)\n {STORE}", []),
@@ -77,7 +77,7 @@ def found(text: str) -> list[tuple[int, int]]:
         (f"th.dcache.iall\n {STORE}\n lw t0, 0(s0)", [(0, 3)]),
         (f"{STORE}\n addi s2, s0, 64\n th.dcache.iva s2\n lw t0, 0(s0)", [(0, 3)]),
         (f"{STORE}\n lw t0, 0(s1)", []),
-        # a store whose line the cache may have as it was before
+        # a store whose line the cache may hold with old contents
         (f"{STORE}\n sw t0, 8(s0)", [(0, 3)]),
         (f"{STORE}\n sw t0, 0(s0)", []),
         (f"{STORE}\n th.dcache.iva s0\n sw t0, 8(s0)", []),
@@ -93,7 +93,7 @@ def test_one_tile(text: str, expected: list[tuple[int, int]]) -> None:
 
 
 def test_a_loop_of_loads_is_checked_in_every_line() -> None:
-    """A load that was seen in one line is not taken to be seen in the next."""
+    """A load that was checked in one line does not count as checked in the next."""
     ends = f"wdma.fp32 dst={DDR}, src=0x1000, n=64\n ncc.wait\n"
     loop = "li t2, 8\n1: lw t0, 0(s0)\n addi s0, s0, 32\n addi t2, t2, -1\n bnez t2, 1b"
     lines = "mv s2, s0\n" + "th.dcache.iva s2\n addi s2, s2, 64\n" * 3
@@ -121,7 +121,7 @@ data:   .space  128
 @pytest.mark.parametrize(
     ("first", "shift", "expected"),
     [
-        ("sw t0, 0(t2)", 2, 2),  # one would write the other's element back as it was: two views of it
+        ("sw t0, 0(t2)", 2, 2),  # each would overwrite the other's element by its old value: two views
         ("sw t0, 0(t2)\n th.dcache.cva t2\n fence", 2, 2),
         ("sw t0, 0(t2)", 6, 0),
         ("lw t4, 0(t2)", 2, 0),

@@ -92,7 +92,8 @@ def kinds(text: str) -> set[str]:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_generated_programs(seed: int) -> None:
-    """Results of 33 elements leave the rest of a line to chance: programs may have that hazard, no other."""
+    """Results of 33 elements leave the rest of a line undefined, so programs may have that hazard, but no
+    other."""
     text = orderly(Random(seed))
     assert kinds(text) <= {"span"}
     assert kinds(text.replace("n=33", "n=64")) == set()

@@ -89,7 +89,7 @@ def test_the_wait_of_another_worker_does_not_help() -> None:
 
 
 def test_outputs_that_other_tiles_write_are_theirs() -> None:
-    """Tile 0 exits first and has written nothing; later writes of the others are not its hazards."""
+    """Tile 0 exits first and has written nothing, so later writes of the others are not its hazards."""
     skip = "csrr t1, mhartid\n beqz t1, 9f\n wdma.fp16 dst=a2, src=0x1000, n=8\n ncc.wait\n 9:"
     assert hazards(WAIT, skip, NOTHING) == ()
 

@@ -1,4 +1,5 @@
-"""The bytes that every record touches: others never change, and have no influence, by the slow reference."""
+"""The bytes that every record touches: other bytes never change, and have no influence, by the slow
+reference."""
 
 from __future__ import annotations
 

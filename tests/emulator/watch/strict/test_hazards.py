@@ -1,4 +1,4 @@
-"""Each kind of hazard: a program that has it, one that must not be accused of it, and the message."""
+"""Each kind of hazard: a program that has it, one that must not be reported, and the message."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_hazard_is_found_where_it_is(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", EXPECTED)
 @pytest.mark.parametrize("mended", ["", "_ok"])
 def test_compressed_programs_are_judged_alike(name: str, mended: str) -> None:
-    """Instructions on any multiple of two bytes, the accesses of the core among them."""
+    """Instructions at any multiple of two bytes, including accesses of the core."""
     path = FOLDER / f"{name}{mended}.s"
     image = asm.assemble(f".option rvc; {path.read_text()}", str(path), include_dirs=[FOLDER])
     assert any(address % 4 for address in image.lines)
@@ -164,7 +164,7 @@ BASE = f"li s0, {ONE.windows.spm_weak}\n"
             "ct.abs.v.fp32 dst=0x800, src0=0, n=8\n",
             [],
         ),
-        # spans: only CT and NE have them, and only earlier data count
+        # spans: only CT and NE have them, and only earlier data counts
         (
             FILL + "ct.abs.v.fp32 dst=0, src0=0, n=2\n wdma.fp32 dst=0x280200000, src=8, n=1",
             [("span", 8, 11, 1)],

@@ -69,7 +69,8 @@ class Access:
 
     @property
     def parts(self) -> list[KernelValue]:
-        """The values that the core reads for an element: its conditions, then the terms of its index."""
+        """The values that the core reads for an element: first its conditions, then the terms of its
+        index."""
         return [*self.conditions, *([] if self.pointers.data is None else [self.pointers.data])]
 
 

@@ -119,7 +119,8 @@ class BlockCode:
         return data
 
     def data(self, value: KernelValue) -> SpmBlock:
-        """Return numbers and truth values as data; UnsupportedOperation for formulas and pointers."""
+        """Return numbers and truth values as data; UnsupportedOperation for pointers and values known by a
+        formula."""
         if isinstance(value, Splat):
             return self.single(value)
         if isinstance(value, SpmBlock):

@@ -1,4 +1,4 @@
-"""Reductions of an axis: by the engine's reductions where there is one, else by halves with any function."""
+"""Reduces an axis: by the engine's reductions if one fits, else by combining halves with any function."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ class ReductionCode:
     def _of_columns(self, data: SpmBlock, axis: int, name: str) -> SpmBlock:
         """Reduce an axis that is not the last one; the axes after it are channels.
 
-        The axes before it are rows of one batch. More than 64 channels take several positions each, which
-        leaves the rows to be batches; these are whole lines then.
+        The axes before it are rows of one batch. More than 64 channels take several positions each. Rows are
+        then batches, which are whole lines.
         """
         shape = (*data.shape[:axis], *data.shape[axis + 1 :])
         outer, length, inner = math.prod(shape[:axis]), data.shape[axis], math.prod(shape[axis:])

@@ -49,11 +49,11 @@ class Formula:
         return add(self.start, moved)
 
     def taken(self, site: KernelSite, value: KernelValue) -> Source:
-        """Return None: the formula gives each new value."""
+        """Return None, because the formula gives each new value."""
         return None
 
     def put(self, site: KernelSite, source: Source) -> None:
-        """Do nothing: a formula has no place."""
+        """Do nothing, because a formula has no place."""
 
 
 @dataclass(frozen=True)

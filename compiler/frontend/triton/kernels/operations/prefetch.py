@@ -1,8 +1,8 @@
 """Loads of a loop that run one turn ahead: the next turn's blocks arrive during this turn's computation.
 
 A load can run ahead if its places and its mask are formulas of the turn, and the loop does not store into its
-array. Products of loaded data with values that stay the same run ahead too: so the matrix engine works while
-the vector engine works on the product before. Two copies of each block take turns.
+array. Products of loaded data with loop-invariant values run ahead too. So the matrix engine works while the
+vector engine works on the product before. Each block has two copies, which turns use alternately.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _MOST = 1024
 
 
 def function(name: str, element: str, word: str = "reduce") -> str:
-    """The function of a reduction, of one operation."""
+    """The function of a reduction, which consists of one operation."""
     return f"      %m = arith.{name} %p0, %q0 : {element}\n      tt.{word}.return %m : {element}\n"
 
 
@@ -100,7 +100,7 @@ def test_many_reductions_of_any_axis(part: int) -> None:
 
 
 def _first_largest(seed: int) -> None:
-    """The largest element and the first index that has it: two blocks are reduced together."""
+    """The largest element and its first index: two blocks are reduced together."""
     chosen = random.Random(seed)
     x = drawn_block(seed, chosen, *FLOATS)
     axis, element = chosen.randrange(x.ndim), element_of(x)
@@ -157,7 +157,7 @@ def test_many_running_sums_along_any_axis() -> None:
 
 
 def _rearranged(seed: int) -> None:
-    """Axes in another order, one of them repeated, two blocks joined, one index of that taken again."""
+    """Axes in another order, one of them repeated, two blocks joined, and one index of that repeated."""
     chosen = random.Random(seed)
     x = drawn_block(seed, chosen, *FLOATS, *INTEGERS)
     element, order = element_of(x), chosen.sample(range(x.ndim), x.ndim)
@@ -193,7 +193,7 @@ def test_many_axes_in_another_order_repeated_and_joined() -> None:
 
 
 def _gathered(seed: int) -> None:
-    """Elements at indices of an axis, as many as there are."""
+    """Elements at indices of an axis, one for each of its places."""
     chosen, numbers = random.Random(seed), np.random.default_rng(seed)
     x = drawn_block(seed, chosen, *FLOATS, *INTEGERS)
     axis = chosen.randrange(x.ndim)
@@ -226,7 +226,7 @@ def test_many_elements_at_indices_of_an_axis() -> None:
 def test_transposes_of_many_elements_take_several_instructions(
     shape: tuple[int, ...], order: tuple[int, ...], dtype: type
 ) -> None:
-    """One instruction would take longer than the watchdog of the chip allows, which is a hazard."""
+    """One instruction would take longer than the chip's watchdog allows, which is a hazard."""
     x = (np.arange(math.prod(shape)) % 1021).astype(dtype).reshape(shape)
     element, want = element_of(x), x.transpose(order)
     listed = ", ".join(map(str, order))
@@ -240,7 +240,7 @@ def test_transposes_of_many_elements_take_several_instructions(
 @pytest.mark.parametrize("order", [(3, 1, 0, 2), (1, 3, 2, 0)])
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int8])
 def test_arrays_with_axes_in_another_order_are_loaded_and_stored(order: tuple[int, ...], dtype: type) -> None:
-    """Four axes whose steps no copy of three loops has: the core walks the first of them."""
+    """Four axes whose steps do not fit three loops of a copy, so the core walks the first of them."""
     shape = (2, 4, 8, 16)
     x = np.random.default_rng(1).integers(-100, 100, shape).astype(dtype)
     steps = [math.prod(shape[axis + 1 :]) for axis in range(4)]

@@ -1,4 +1,5 @@
-"""Loads and stores outside of their arrays: the program stops, and says which, where and at which element."""
+"""Loads and stores outside of their arrays stop the program, which names the array, the place and the
+element."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ def test_a_store_is_not_lost() -> None:
 
 
 def _of_programs(count: int, limit: str) -> str:
-    """Program (., y, .) copies 16 elements; with a ``limit`` those before it."""
+    """Program (., y, .) copies 16 elements; with a ``limit`` only elements before it."""
     block, pointers = kind((16,), "i32"), kind((16,), "!tt.ptr<f32>")
     mask = ", %in" if limit else ""
     return (
@@ -275,7 +276,8 @@ def test_atomic_operations() -> None:
 
 @pytest.mark.parametrize(("first", "outside"), [(0, None), (8, None), (9, 24), (-1, -1), (-4, -4)])
 def test_pointers_to_elements_of_another_size(first: int, outside: int | None) -> None:
-    """16 bytes of six numbers from byte ``first`` on, by a pointer to the second number that goes back."""
+    """16 bytes of six numbers from byte ``first`` on, through a pointer to the second number that goes
+    back."""
     x, out = _array(6), np.zeros(16, np.int8)
     pointers = kind((16,), "!tt.ptr<i8>")
     text = (

@@ -13,8 +13,8 @@ from triton_texts import kind, outcome, said
 
 
 def _axis(name: str, program: str, extent: int, limit: str, one: str) -> str:
-    """%NAMEe: positions of an axis of the block, from that of the program on; %NAMEin: where these are below
-    a limit."""
+    """%NAMEe: positions of an axis of the block, beginning at that of the program; %NAMEin: True for
+    positions below a limit."""
     line = kind((extent,), "i32")
     return (
         f"    %{name}id = tt.get_program_id {program} : i32\n    %{name}c = arith.constant {extent} : i32\n"

@@ -1,4 +1,5 @@
-"""The examples of kernels against NumPy: sizes that do not divide, nothing touched beyond the masks."""
+"""The examples of kernels against NumPy: sizes that do not divide evenly, and nothing written outside of the
+masks."""
 
 from __future__ import annotations
 

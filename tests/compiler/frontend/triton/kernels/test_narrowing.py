@@ -37,7 +37,7 @@ EXPONENTIAL = (
 def test_an_exponential_of_short_numbers_is_one_instruction(
     function: str, base: float, kind: str, fmt: str
 ) -> None:
-    """One rounding: the result is a neighbour of the exact one, or itself."""
+    """One rounding gives the exact result or a neighbour of it."""
     x = draw(fmt, 256, scale=3.0)
     body = _vectors(kind, EXPONENTIAL.replace("FUNCTION", function))
     parameters = (f"x: !tt.ptr<{kind}>", f"out: !tt.ptr<{kind}>")
@@ -57,7 +57,7 @@ LARGEST = (
 
 
 def test_the_largest_of_short_numbers_is_found_among_them() -> None:
-    """The widened number is still there where something else uses it."""
+    """The widened number still exists if something else uses it."""
     x = draw("fp16", 256)
     whole = "    %s = tt.splat %l : f32 -> WIDE\n"
     parameters = ("x: !tt.ptr<f16>", "out: !tt.ptr<f32>")

@@ -35,7 +35,7 @@ def test_an_operator_gives_what_numpy_gives(name: str, fmt: str) -> None:
 
 
 def test_every_text_has_a_case() -> None:
-    """Except texts that only print, or take lists of addresses, which have their own tests."""
+    """Texts that only print, or that take lists of addresses, are excluded; they have separate tests."""
     others = ("messages_", "product_list")
     texts = {path.stem for path in OPERATORS.glob("*.ttir") if not path.stem.startswith(others)}
     assert {case(name, fmt).text for name, fmt in CASES} == texts
@@ -45,7 +45,7 @@ LARGE = ROOT / "examples/triton/large"
 
 
 def test_a_large_product_has_masks_at_its_ends() -> None:
-    """Blocks of 256 x 1024 x 256, one more along each axis than fits its size."""
+    """Blocks of 256 x 1024 x 256, with one more block along each axis than fits the size."""
     m, n, k = 300, 1100, 270
     a, b = draw("fp16", m, k, seed=1), draw("fp16", k, n, seed=2)
     arguments = {"a": a, "b": b, "c": poison("fp16", m, n), "m": m, "n": n, "k": k}
@@ -56,7 +56,7 @@ def test_a_large_product_has_masks_at_its_ends() -> None:
 
 @pytest.mark.parametrize("length", [1000, 1024])
 def test_a_softmax_of_several_rows_has_a_mask_at_its_end(length: int) -> None:
-    """A mask that turns out to be the whole row, and one that does not."""
+    """A mask that is the whole row, and one that is not."""
     x = draw("fp16", 40, length)
     e = np.exp(wide(x) - wide(x).max(1, keepdims=True))
     arguments = {"x": x, "out": poison("fp16", 40, length), "rows": 40, "columns": length}
@@ -68,7 +68,7 @@ def test_a_softmax_of_several_rows_has_a_mask_at_its_end(length: int) -> None:
 
 @pytest.mark.parametrize("length", [600, 1024])
 def test_attention_with_scores_in_16_bits(length: int) -> None:
-    """Keys and queries that do not fill their blocks, and those that do; any number of threads."""
+    """Keys and queries that do and do not fill their blocks; any number of threads."""
     q, k, v = (draw("fp16", 2, length, 64, seed=seed) for seed in (1, 2, 3))
     scores = wide(q) @ wide(k).transpose(0, 2, 1) / 8
     e = np.exp(scores - scores.max(-1, keepdims=True))

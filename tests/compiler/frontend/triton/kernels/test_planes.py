@@ -1,4 +1,4 @@
-"""Results of products in planes of 64 columns: operations on them there, and operations that unpack them."""
+"""Results of products in planes of 64 columns: operations on planes, and operations that unpack them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ BLOCK = f"tensor<{M}x{N}xf32>"
 
 
 def _run(lines: str, shape: tuple[int, ...], n: int = 0) -> tuple[Array, Array, Array, Array]:
-    """The result %w of a shape, stored to out; the product, the row and the column as NumPy has them."""
+    """The result %w of a shape, stored to out; NumPy computes the product, the row and the column."""
     rows, columns = (1, *shape)[-2:]
     kind = f"tensor<{'x'.join(map(str, shape))}xf32>"
     block = f"tensor<{rows}x{columns}xf32>"
@@ -153,7 +153,7 @@ def test_transposes_and_other_shapes() -> None:
 
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
 def test_sums_of_short_numbers_along_the_first_axis(kind: str) -> None:
-    """The matrix engine adds them in FP32; infinities stay what they are."""
+    """The matrix engine adds them in FP32, and infinities remain infinities."""
     fmt = {"f16": "fp16", "bf16": "bf16"}[kind]
     x = draw(fmt, 128, 128, seed=6)
     x[5, 7], x[9, 11] = np.inf, np.nan
@@ -180,7 +180,7 @@ def test_sums_of_short_numbers_along_the_first_axis(kind: str) -> None:
 @pytest.mark.parametrize("columns", [32, 128])
 @pytest.mark.parametrize("kind", ["f16", "f32"])
 def test_products_of_three_axes(columns: int, kind: str) -> None:
-    """A product for each of four indices, added to what is there."""
+    """A product for each of four indices, added to the present values."""
     fmt = {"f16": "fp16", "f32": "fp32"}[kind]
     a, b = draw(fmt, 4, 16, 32, seed=1), draw(fmt, 4, 32, columns, seed=2)
     c = draw("fp32", 4, 16, columns, seed=3)

@@ -17,7 +17,7 @@ SIZES = [(1, 4, 4), (16, 32, 16), (4, 128, 8), (32, 256, 16), (16, 16, 128), (2,
 
 
 def _bytes(*shape: int, seed: int = 1) -> Array:
-    """All bytes, the least one too."""
+    """All bytes, including the smallest one."""
     return np.random.default_rng(seed).integers(-128, 128, shape).astype(np.int8)
 
 
@@ -110,7 +110,7 @@ def test_sums_of_bytes_that_a_loop_carries(columns: int) -> None:
 def test_products_of_three_axes_that_end_within_a_line(
     shape: tuple[int, ...], dtype: type, added: bool
 ) -> None:
-    """The engine writes whole lines: a product must not write into those after it."""
+    """The engine writes whole lines, so a product must not write into the lines after it."""
     count, m, k, n = shape
     if dtype is np.int8:
         a, b, c = _bytes(count, m, k), _bytes(count, k, n, seed=2), _numbers(count, m, n)

@@ -1,4 +1,4 @@
-"""Refusals of kernels, launches and command lines, in one line that says where."""
+"""Kernels, launches and command lines that are refused in one line, with the place."""
 
 from __future__ import annotations
 

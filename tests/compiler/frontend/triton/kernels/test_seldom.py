@@ -66,7 +66,7 @@ def test_integers_without_a_sign(operation: str, want: Array) -> None:
 
 
 def test_numbers_without_their_sign() -> None:
-    """The least integer stays what it is."""
+    """The least integer does not change."""
     x = A.copy()
     x[:2] = -(2**31), -1
     assert np.array_equal(_integers("    %r = math.absi %a : tensor<64xi32>\n", x), np.abs(x))
@@ -138,7 +138,7 @@ def test_formats_by_the_operation_of_triton(element: str, fmt: str) -> None:
 
 @pytest.mark.parametrize(("element", "fmt"), [("f16", "fp16"), ("bf16", "bf16")])
 def test_formats_can_be_rounded_to_zero(element: str, fmt: str) -> None:
-    """The nearest number, or the one before it if that is larger."""
+    """The nearest number, or the number before it if the nearest is larger."""
     x = draw("fp32", 64)
     x[:4] = 1e9, -1e-9, np.inf, 65519
     lines = (
