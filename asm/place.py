@@ -67,8 +67,7 @@ class Volume:
                 raise VolumeFault(f"macros, repetitions and repeated files make more than {most} {what}")
 
     def parse(self, characters: int) -> None:
-        """Count the operands with operators and parentheses in such lines, because parsing these takes
-        longest."""
+        """Count the operands with operators and parentheses in such lines, which take longest to parse."""
         self.parsed += characters
         if self.parsed > self.MOST_PARSED:
             message = f"macros and repetitions make more than {self.MOST_PARSED} characters of expressions"
@@ -113,8 +112,7 @@ class Section:
     volume: Volume = field(default_factory=Volume)
     """Shared by all sections of a program."""
     view: memoryview | None = None
-    """The bytes while they are the beginning of an included file, which is not copied; ``data`` is then
-    empty."""
+    """The bytes while they begin an included file, which is not copied; ``data`` is then empty."""
 
     @property
     def size(self) -> int:
@@ -386,8 +384,7 @@ class Program:
         return value - source + target
 
     def lay_out(self) -> None:
-        """Give every section its address: first .text, then the others in their order, then those that the
-        engines address."""
+        """Give every section its address: .text, the others in their order, those that engines address."""
         windows, offset = self.machine.windows, 0
         sections = list(self.sections.values())
         for section in sorted(sections, key=lambda section: (section.far, section.name.startswith(OF_CHIPS))):

@@ -6,8 +6,7 @@ thread carries out copies for the next tile that receives some. The last thread 
 and the next round begins at once. In all other cases they return to Python (``System``). The log of simulated
 time takes barriers, copies and exits from here.
 
-Results do not depend on which thread runs a tile, nor on Python, because a tile's work in a round needs no
-other tile.
+Results do not depend on the thread that runs a tile, because its work in a round needs no other tile.
 
 ``work`` and what it calls are compiled; ``shared`` is the address of the words that the threads share.
 """

@@ -220,8 +220,7 @@ def statement(record: Scalar, names: Names, checked: int = UNCHECKED, length: in
 
 
 def _maintenance(record: Scalar, checked: int) -> list[str]:
-    """Return lines of a fence or of cache maintenance, which only simulated time and the sanitizer
-    observe."""
+    """Return lines of a fence or of cache maintenance, which only time and the sanitizer observe."""
     counted = {"cache": "CACHES", "cache line": "CACHE_LINES"}.get(record.kind)
     lines = [_counted(counted)] if counted else ["pass"]
     if checked & HAZARDS:
@@ -265,8 +264,7 @@ def _check(record: Scalar, checked: int) -> list[str]:
 
 
 def _memory_access(record: Scalar, names: Names, checked: int) -> list[str]:
-    """Return lines of a load or store. Sizes pass through ``s64``, because Numba compiles a function again
-    for each literal."""
+    """Return lines of a load or store. ``s64`` of sizes keeps Numba from compiling for each literal."""
     size = record.width
     lines = [
         f"host = host_address(s, a + imm, s64({size}))",

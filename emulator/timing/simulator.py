@@ -93,8 +93,7 @@ class Simulator(Observer):
 
     @cached_property
     def _replays(self) -> list[Replay]:
-        """The simulations at both ends, created when there is a log, because the run does not wait for
-        them."""
+        """The simulations at both ends, created when there is a log; the run does not wait for them."""
         return [Replay(end) for end in self._arrays.ends] if self._ranged else []
 
     # -- actions of the tiles; called by the threads that run them ---------------------------------------
@@ -152,8 +151,7 @@ class Simulator(Observer):
         self.sent[number] += len(copy.targets)
 
     def copies_awaited(self, tile: Tile) -> None:
-        """``dte.wait`` waits for all copies; a status register that reports done waits for the copies carried
-        out."""
+        """``dte.wait`` waits for all copies, a status register that reports done for those carried out."""
         polling = tile.status is not Status.SENDING
         count = self.carried[tile.number] if polling else self.sent[tile.number]
         if polling:
@@ -311,8 +309,7 @@ class Simulator(Observer):
             self._arrays.expect(last, self._finish)
 
     def _finish(self, asked: Later | None = None) -> None:
-        """Simulate the rest, once, or copy it from an equal run; the logs keep it for the ends of the
-        ranges."""
+        """Simulate the rest, once, or copy it from an equal run; the logs keep it for both ends."""
         if self._solved.ends:
             return
         if self._later is not None and (waiting := self._later()) is not None:
