@@ -1,4 +1,4 @@
-"""Memories of one tile with the emulator's kernels, and timing of alternatives that run in turn."""
+"""Set up the memories of one tile with the emulator's kernels, and time alternatives in turn."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Work = Callable[[int], object]
 
 
 def call_many(arguments: int, times: int) -> int:
-    """Call a kernel ``times`` times; ``arguments``: its address, its fields, the tile's state."""
+    """Call a kernel ``times`` times with ``arguments``: its address, its fields, the state of the tile."""
     words = view_i64(arguments, 3)
     for _ in range(times):
         call_kernel(s64(words[0]), s64(words[1]), s64(words[2]))
@@ -52,7 +52,7 @@ def call_many(arguments: int, times: int) -> int:
 
 
 def copy_many(arguments: int, times: int) -> int:
-    """Copy ``times`` times; ``arguments``: target, source, bytes."""
+    """Copy bytes ``times`` times; ``arguments`` are target, source and number of bytes."""
     words = view_i64(arguments, 3)
     for _ in range(times):
         copy_bytes(s64(words[0]), s64(words[1]), s64(words[2]))
@@ -60,7 +60,8 @@ def copy_many(arguments: int, times: int) -> int:
 
 
 def in_turn(works: dict[str, Work]) -> dict[str, list[float]]:
-    """``ROUNDS`` samples of the seconds of each work. Every round runs all works; first runs do not count."""
+    """``ROUNDS`` samples of the seconds of each work. Every round runs all works; the first runs do not
+    count."""
     repeats = {}
     for name, work in works.items():
         work(1)
@@ -85,7 +86,7 @@ def area(size: int) -> Array:
 
 
 class Bench:
-    """A tile whose kernels are called directly, without issuing and queues."""
+    """A tile whose kernels are called directly, without issue and queues."""
 
     def __init__(self) -> None:
         self.rng = np.random.default_rng(0)
@@ -166,7 +167,7 @@ class Bench:
 
 
 def stored(numbers: Array, fmt: Format) -> Array:
-    """FP32 numbers as the bytes of a float format; extra fraction bits are cut off."""
+    """FP32 numbers as the bytes of a float format, without the extra fraction bits."""
     if fmt is Format.FP16:
         return numbers.astype(np.float16)
     bits = numbers.view(np.uint32)

@@ -1,8 +1,8 @@
-"""Decoders of the Llama kind as ONNX models in float16, whose weights lie in one file beside them.
+"""Make decoders of the Llama kind as ONNX models in float16, with all weights in one file beside them.
 
-A model reads a block of tokens [rows] at position ``at`` [1] and gives the logits [1, tokens] of the token
-after the last of them. Its caches, [1, groups, room, head], are states; its queries see the first ``seen``
-positions of them. The embedding is the last product too. The weights are seeded random numbers.
+A model reads a block of tokens [rows] at position ``at`` [1] and returns the logits [1, tokens] of the token
+that follows. Its caches, [1, groups, room, head], are states; its queries see the first ``seen`` positions of
+them. The embedding is the last product too. The weights are seeded random numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FILE, _PAGE, _CHUNK = "weights.bin", 4096, 1 << 22
 
 @dataclass(frozen=True)
 class Shape:
-    """Extents; by default those of a model with half a billion parameters."""
+    """The extents of a decoder; the defaults are those of a model with half a billion parameters."""
 
     layers: int = 24
     width: int = 896
@@ -59,7 +59,7 @@ class Shape:
 
 
 def write_weights(shape: Shape, folder: Path) -> dict[str, TensorProto]:
-    """Write the file of the weights; the initializers that name their places in it."""
+    """Write the file of the weights; returns the initializers that refer to it."""
     random, found, at = np.random.default_rng(0), dict[str, TensorProto](), 0
     with (folder / _FILE).open("wb") as file:
         for name, extents, spread in shape.weights():
@@ -91,7 +91,7 @@ class Network:
         self.constants: dict[str, TensorProto] = {}
 
     def add(self, operator: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
-        """A node with one result, which has its name."""
+        """A node with one result of the same name."""
         self.nodes.append(helper.make_node(operator, inputs, [name], name, **attributes))
         return name
 
@@ -126,7 +126,7 @@ class Network:
         return self.add("Transpose", [apart], name, perm=[0, 2, 1, 3])
 
     def cached(self, new: str, cache: str) -> str:
-        """Rows written into a cache; the positions of it that are seen."""
+        """Write rows into a cache; returns the positions that are seen."""
         full = self.add("TensorScatter", [cache, new, "at"], f"new_{cache}", axis=2)
         if self.seen == self.shape.room:
             return full

@@ -44,7 +44,7 @@ class Case:
 
 
 def cases(name: str) -> list[Case]:
-    """A network in both 16-bit formats; product and attention with operands in BF16, and in FP32."""
+    """A network in both 16-bit formats; a product and an attention with operands in BF16 and in FP32."""
     if name in NETWORKS:
         model = light_model(name)
         return [Case(name, model, model, image(model), dtype) for dtype in ("fp16", "bf16")]

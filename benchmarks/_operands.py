@@ -1,6 +1,6 @@
 """Typical operands for every record of the engines, derived from the record where possible.
 
-A vector has 128 k elements (bit vectors 4 M bits), and so has a tensor; together they fit into the
+A vector has 128 k elements (bit vectors 4 M bits), and a tensor has as many. Together they fit into the
 scratchpad and, on a present-day processor, into the caches of one core. Addresses follow from the extents of
 the operands, so a row reads and writes what the record says.
 """

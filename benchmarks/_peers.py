@@ -1,8 +1,8 @@
-"""The work of an instruction done by NumPy, where NumPy has a function for it.
+"""Let NumPy do the work of an instruction, where NumPy has a function for it.
 
-``peer`` gives a call without arguments that reads the same bytes as the row's instruction. The operands must
-be filled before, since some are unpacked when the call is made. Results go to existing arrays if the
-function takes ``out``. The peer of the matrix engine is OpenBLAS on prepared FP32 matrices.
+``peer`` gives a call without arguments that reads the same bytes as the row's instruction. Fill the operands
+first, because some are unpacked when the call is made. Results go to existing arrays if the function takes
+``out``. The peer of the matrix engine is OpenBLAS on prepared FP32 matrices.
 """
 
 from __future__ import annotations

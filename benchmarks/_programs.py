@@ -1,7 +1,8 @@
-"""The programs that ``replay.py`` compiles: networks as people have them, and shapes that tiles share badly.
+"""List the programs that ``replay.py`` compiles: networks as people have them, and shapes that divide badly
+among tiles.
 
 A program is a model and the options of ``tx8cc``. Models are examples of the repository, networks of the
-benchmarks, and graphs in ONNX's own notation, whose weights are drawn here.
+benchmarks, and graphs in ONNX's own notation with drawn weights.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Program:
     """A model and how it is compiled.
 
     ``model`` is a file below examples, the name of a network of examples/networks, or a graph in ONNX's
-    notation, where ``w = weights(3, 4)`` on a line of its own is a constant with drawn numbers.
+    notation, where a line such as ``w = weights(3, 4)`` makes a constant with drawn numbers.
     """
 
     name: str
@@ -40,7 +41,7 @@ class Program:
     """Options of ``tx8emu`` besides."""
 
     def write(self, folder: Path) -> Path:
-        """The model as a file, in ``folder`` if it is made here."""
+        """The model as a file; models that are made here are written into ``folder``."""
         path = folder / f"{self.name}.onnx"
         if path.exists():
             return path
@@ -89,7 +90,7 @@ def _attention(name: str, heads: int, shared: int, queries: int, keys: int, widt
 
 
 def _chain(name: str, layers: int, step: str, tied: bool) -> Program:
-    """The same layers one after another, each with its own constants or all with those of the first."""
+    """The same layers one after another, each with its own constants, or all with those of the first."""
     lines, last = [], "x"
     for at in range(layers):
         own = 0 if tied else at
@@ -180,7 +181,7 @@ def _options(*words: str) -> tuple[str, ...]:
 
 
 def programs() -> Sequence[Program]:
-    """All of them, the small ones of each kind first."""
+    """All programs; within each kind the small ones come first."""
     return (
         Program("mlp", "mlp/mlp.json"),
         Program("mlp-fp32", "mlp/mlp.json", ("--dtype", "fp32")),

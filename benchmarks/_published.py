@@ -1,8 +1,9 @@
-"""Engines of published programs whose commands are known: their busy times from counts and shapes alone.
+"""Compute the busy times of engines in published programs whose commands are known, from counts and shapes
+alone.
 
 No program runs here. A row says which commands a tile of the published program gave to an engine, and how
-many; the model's figure is the sum of their prices (``tx8isa/cost``). The figures are those of counters on a
-card, found in the records of PJLAB-CHIP/vibe_compiler that a row names.
+many. The model's figure is the sum of their prices (``tx8isa/cost``). The published figures are those of
+counters on a card, from the records of PJLAB-CHIP/vibe_compiler that a row names.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from tx8isa.machine.ends import End, at_end
 class Published:
     """A figure of a published program, from ``low`` to ``high`` cycles, and the model's for the same work.
 
-    ``limit`` is how far the model may be from the nearest published figure; None where it is not known to be
-    the same work, and ``note`` says why.
+    ``limit`` is how far the model may be from the nearest published figure. It is None if the work may not be
+    the same; ``note`` says why.
     """
 
     program: str
@@ -50,7 +51,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Replayed:
-    """A row with the model's figure, and those at the ends of the ranges."""
+    """A row with the model's figure, and the figures at both ends of the ranges."""
 
     row: Published
     model: float
@@ -84,7 +85,7 @@ def _cycles(value: float) -> str:
 
 
 def _matrix() -> list[Published]:
-    """Products: of those of 1 and 16 rows the count and the bytes are published, which these sizes have."""
+    """These sizes have the published count and bytes of the products of 1 and 16 rows."""
     one = commands((324, product(1, 512, 1024)), (124, product(1, 512, 512)))
     sixteen = commands((40, product(16, 512, 512)), (1, product(16, 256, 512)), (31, product(16, 256, 256)))
     step = commands((9, product(1, 512, 1024)))

@@ -15,7 +15,7 @@ Figure = Callable[[Machine], float]
 
 
 def priced(machine: Machine, text: str, tiles: int = 1) -> float:
-    """Cycles for which a command keeps its engine busy, while ``tiles`` tiles execute the same one."""
+    """Cycles for which a command keeps its engine busy while ``tiles`` tiles execute the same command."""
     data = next(s.data for s in asm.assemble(text).segments if s.section == ".text")
     decoded = encoding.decode(data)
     assert isinstance(decoded, encoding.DecodedInstruction)
@@ -29,7 +29,7 @@ def priced(machine: Machine, text: str, tiles: int = 1) -> float:
 
 
 def commands(*counted: tuple[int, str], tiles: int = 1, per: int = 1) -> Figure:
-    """All commands of a list of (how many, command) together, for each of ``per`` pieces."""
+    """All commands of a list of (count, command) together, for each of ``per`` pieces."""
     return lambda machine: sum(count * priced(machine, text, tiles) for count, text in counted) / per
 
 
@@ -38,7 +38,7 @@ def product(m: int, k: int, n: int, sums: str = "bf16") -> str:
 
 
 def load(size: int, rows: int = 1, stride: int = 0, store: bool = False) -> str:
-    """``rows`` rows of ``size`` bytes in DDR, ``stride`` bytes apart."""
+    """Loads of ``rows`` rows of ``size`` bytes in DDR, ``stride`` bytes apart."""
     loops = f", stride0={stride // 2}, iter0={rows}" if rows > 1 else ""
     ends = f"dst={_DDR}, src=0" if store else f"dst=0, src={_DDR}"
     return f"{'wdma' if store else 'rdma'}.bf16 {ends}, n={size // 2}{loops}"
@@ -55,7 +55,7 @@ _TDMA_OF_ATTENTION, _OTHERS_OF_GEMM = 0.89e6, 1.21e6 + 0.07e6
 
 
 def attention_passes() -> Figure:
-    """Six passes over the scores of a block, half a pass over its result, and one more for each mask."""
+    """Six passes over the scores of a block, half a pass over its result, and one more pass for each mask."""
     at, to, n = "src0=0", "dst=0x100000", f"n={BLOCK}"
     shape = "shape=[1,1,256,256], dims=c"
     passes = (
@@ -72,7 +72,7 @@ def attention_passes() -> Figure:
 
 
 def fewer(count: int, text: str, instead: str) -> Figure:
-    """Cycles that a program saves when ``count`` of its commands become others."""
+    """Cycles that a program saves when ``count`` of its commands are replaced."""
     return lambda machine: count * (priced(machine, text) - priced(machine, instead))
 
 
@@ -87,7 +87,8 @@ def transfers(count: int) -> Figure:
 
 
 def attention_engines() -> Figure:
-    """The commands of an attention on all engines; those of TDMA as busy as published, for none is known."""
+    """The commands of an attention on all engines; TDMA has its published busy time, because its commands are
+    unknown."""
     scores, values = product(256, 128, 256, "fp32"), product(256, 256, 128, "fp32")
     known = commands(
         (BLOCKS, scores), (BLOCKS, values), (2 * BLOCKS + 14, load(65536)), (14, load(65536, store=True))
@@ -97,7 +98,7 @@ def attention_engines() -> Figure:
 
 
 def gemm_engines() -> Figure:
-    """The commands of a GEMM of 4096 on all engines; those of TDMA and CT as busy as published."""
+    """The commands of a GEMM of 4096 on all engines; TDMA and CT have their published busy times."""
     known = commands(
         (64, product(256, 512, 512, "fp32")),
         (64, load(1024, 256, 8192)),

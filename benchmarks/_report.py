@@ -1,7 +1,7 @@
 """Figures of the benchmarks and their goals: one row per figure, for docs/benchmarks.md and the README.
 
 A script calls ``promise`` for each figure that has a goal, and ``tabulate`` for a table of its own. If
-``TX8_BENCHMARK_ROWS`` names a file, both are appended to it as JSON lines; ``summary.py`` runs the scripts
+``TX8_BENCHMARK_ROWS`` names a file, both are appended to it as JSON lines; ``summary.py`` runs the scripts in
 this way and writes their tables.
 """
 
@@ -19,7 +19,7 @@ ROWS = "TX8_BENCHMARK_ROWS"
 
 @dataclass(frozen=True)
 class Row:
-    """One figure: ``unit`` follows the number, ``against`` names what it is compared with in the same run."""
+    """A figure: ``unit`` follows the number, ``against`` names what it is compared with in the same run."""
 
     what: str
     figure: float
@@ -33,7 +33,7 @@ class Row:
         return self.figure >= self.goal if self.more_is_better else self.figure <= self.goal
 
     def cells(self) -> tuple[str, str, str, str, str]:
-        """The cells of the table: what, figure, goal, compared with, verdict."""
+        """The cells of a row: what, figure, goal, compared with, verdict."""
         sign = "≥" if self.more_is_better else "≤"
         return (
             self.what,
@@ -82,7 +82,8 @@ def promise(
     at_most: float | None = None,
     against: str = "",
 ) -> None:
-    """Record a figure and its goal, which is exactly one bound. Figures in ``%`` are ratios: 1.0 is 100 %."""
+    """Record a figure and its goal; exactly one bound must be given. Figures in ``%`` are ratios: 1.0 is 100
+    %."""
     if (at_least is None) == (at_most is None):
         raise ValueError(f"{what}: give one of at_least and at_most")
     goal = at_least if at_least is not None else at_most
@@ -91,7 +92,7 @@ def promise(
 
 
 def tabulate(headings: Sequence[str], lines: Iterable[Sequence[str]]) -> None:
-    """Print a table, and record it for the page; ValueError for a row with another number of cells."""
+    """Print a table and record it for the page; ValueError if a row has another number of cells."""
     table = Table(list(headings), [list(line) for line in lines])
     if wrong := [line for line in table.lines if len(line) != len(table.headings)]:
         raise ValueError(f"{len(wrong[0])} cells for {len(table.headings)} columns: {wrong[0]}")
@@ -119,7 +120,7 @@ def read_figures(file: Path) -> Figures:
 
 
 def machine() -> str:
-    """The processor and the Python that figures were taken with."""
+    """The processor and the Python with which figures were taken."""
     info = Path("/proc/cpuinfo")
     names = [line for line in info.read_text().splitlines() if "model name" in line] if info.exists() else []
     name = names[0].partition(":")[2].strip() if names else platform.machine()

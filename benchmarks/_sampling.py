@@ -1,7 +1,7 @@
 """Samples of the host's program counter, and the functions and files that the addresses belong to.
 
 A timer of the process's own time interrupts it; the handler is machine code that notes an address and
-returns. So nothing in the emulator counts or reads clocks, and nothing costs anything when no sampler runs.
+returns. So the emulator neither counts nor reads clocks, and costs the same as ever when no sampler runs.
 """
 
 from __future__ import annotations
@@ -69,14 +69,14 @@ class _Action(ctypes.Structure):
 
 
 class Place(NamedTuple):
-    """The owner of an address: a compiled kernel and a function in it, or a file and no function."""
+    """The owner of an address: a compiled kernel and a function in it, or a file without a function."""
 
     owner: str
     function: str
 
 
 class Sampler:
-    """Samples of this process while ``running``; SystemExit on a host whose contexts it does not know."""
+    """Sample this process while ``running``; SystemExit on a host whose signal contexts are unknown."""
 
     def __init__(self) -> None:
         if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
@@ -104,9 +104,9 @@ class Sampler:
 
     @property
     def samples(self) -> list[tuple[int, int]]:
-        """The program counters, and what lay on top of the stack.
+        """The program counters, and the words on top of the stack.
 
-        In a function without a frame, such as a copy of the C library, that is where it returns to.
+        In a function without a frame, such as a copy of the C library, that word is the return address.
         """
         return [(at, top) for at, top in self._words[: min(int(self._count[0]), _MOST)].tolist()]
 
@@ -131,7 +131,7 @@ class Map:
         self._files = _Ranges(list(_mapped()))
 
     def place(self, address: int, top: int = 0) -> Place:
-        """The owner of an address; ``""`` for code that is in no file.
+        """The owner of an address; ``""`` if no file contains its code.
 
         A function of the C library belongs to the kernel that has called it, if it is ``top`` that says so.
         """

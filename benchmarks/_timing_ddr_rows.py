@@ -9,7 +9,7 @@ TILES = 16
 
 
 def _rows(size: int, count: int) -> str:
-    """Every tile loads rows of ``size`` bytes, twice as far apart, at once."""
+    """Every tile loads rows of ``size`` bytes, twice ``size`` apart; all tiles load at once."""
     load = f" rdma.fp16 dst=0x10000, src=0x280400000, n={size // 2}, stride0={size}, iter0={count}"
     return lines(WARM, " ncc.barrier", load, WAIT)
 
@@ -20,7 +20,7 @@ def _each(count: int) -> Figure:
 
 
 def _rate(size: int) -> Figure:
-    """GB/s of the card when a tile loads ``size`` bytes; a byte a cycle of the tile is one GB/s."""
+    """GB/s of the card when a tile loads ``size`` bytes, since one byte a cycle of the tile is one GB/s."""
     return lambda run: TILES * size / run.busy(Track.RDMA)
 
 

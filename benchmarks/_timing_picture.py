@@ -1,4 +1,5 @@
-"""The picture of docs/measurements.md: times of the model against measured ones, both axes logarithmic."""
+"""Draw the picture of docs/measurements.md: times of the model against measured ones, both axes
+logarithmic."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def of_whole(found: Measured) -> Replayed:
 
 
 def drawn(rows: Sequence[Replayed]) -> str:
-    """An SVG with a point for each row, a bar for its range and a line where both are equal."""
+    """An SVG with a point for each row, a bar for its range, and a line where both are equal."""
     parts = [*_axes(), *(line for row in rows for line in _point(row)), *_legend()]
     size = f'width="{LEFT + SIZE + 130}" height="{TOP + SIZE + 50}"'
     view = f'viewBox="0 0 {LEFT + SIZE + 130} {TOP + SIZE + 50}"'

@@ -1,4 +1,4 @@
-"""Programs that measure simulated time: commands, the frame around them, and what a run of one tells.
+"""Build programs that measure simulated time: commands, the frame around them, and the results of a run.
 
 A program runs on tile 0 unless its row says otherwise. It leaves readings of the clock in the registers s0,
 s1 and so on, which the frame (``program``) stores at the end. The frame runs it twice, and the second time
@@ -100,7 +100,7 @@ FITTED = frozenset(
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement. ``samples`` are in ``unit``; of several samples the median counts."""
+    """One measurement. ``samples`` are in ``unit``; if there are several, the median counts."""
 
     topic: str
     what: str

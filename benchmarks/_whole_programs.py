@@ -1,7 +1,7 @@
 """Whole programs whose time on a card was published, as models for the compiler.
 
-Other compilers made them there, so a row judges model and compiler together: a figure below the published one
-may be a better program, and one far below it a term that the model lacks.
+Other compilers made them there, so a row judges model and compiler together. A figure below the published one
+may mean a better program; a figure far below may mean that the model lacks a term.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DISTANT = 1 / 3
 
 @dataclass(frozen=True)
 class Whole:
-    """A program, its published times in microseconds, and what is to be said about the difference."""
+    """A program, its published times in microseconds, and a remark about the difference."""
 
     what: str
     model: onnx.ModelProto
@@ -40,7 +40,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Measured:
-    """A program and its simulated microseconds, with those at both ends of the ranges."""
+    """A program, its simulated microseconds, and those at both ends of the ranges."""
 
     whole: Whole
     middle: float
@@ -112,7 +112,7 @@ def whole_programs() -> list[Whole]:
 
 
 def measure(whole: Whole) -> Measured:
-    """Compile a program, run it in simulated time with either way of submission, and find its range."""
+    """Compile a program, run it in simulated time with each way of submission, and find its range."""
     program = tx8.compile(whole.model, dtype=whole.dtype)
     least, middle, most = _times(program, program.machine)
     _, *by_runtime = _times(program, program.machine.issued_by("c-runtime"))

@@ -92,7 +92,8 @@ def scalar_program(lines: int, seed: int = 1) -> str:
 
 
 def best(commands: dict[str, Sequence[str | Path]], rounds: int = ROUNDS) -> dict[str, float]:
-    """The least seconds of each command, run in turn; Python may keep compiled modules, as for users."""
+    """The least seconds of each command, run in turn; Python may keep compiled modules, as it does for
+    users."""
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     times = dict.fromkeys(commands, float("inf"))
     for _ in range(rounds):

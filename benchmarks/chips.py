@@ -1,14 +1,14 @@
-"""Simulated time of several chips: all-reduces beside the bound of the links, and networks.
+"""Measure simulated time of several chips: all-reduces compared with the bound of the links, and networks.
 
     python benchmarks/chips.py [WIDTH [MB ...]]     the width of the block, megabytes of the all-reduces
 
 The bound of an all-reduce is the sum of the latencies of its rounds, and of the bytes on the busiest link at
-the rate of a link. Its cycles are what a second one adds to a program that has one. Of a small one on eight
-chips those of every way are printed. The block, 512 tokens of seeded weights, runs on one chip and, tensor
-parallel, on four; half as wide, with 16 tokens, on eight. ResNet-50 runs on one chip and, data parallel,
-on eight. Eight layers, whose weights are loaded in less time than a part of the batch takes, run on one chip
-and on four that have the batch, the products, or some of the layers each; beside are the cycles that the
-compiler estimates.
+the rate of a link. Its cycles are the difference between a program with two of them and a program with one.
+For a small one on eight chips the cycles of every algorithm are printed. The block, 512 tokens with seeded
+weights, runs on one chip and with tensor parallelism on four; half as wide, with 16 tokens, on eight.
+ResNet-50 runs on one chip and, data parallel, on eight. Eight layers, whose weights load faster than a part
+of the batch computes, run on one chip and on four. The four divide the batch, the products, or the layers.
+The cycles that the compiler estimates are printed too.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def measure_all_reduces(sizes: list[int]) -> None:
 
 
 def measure_ways() -> None:
-    """Print what a small all-reduce takes in every way, beside its price."""
+    """Print the cycles of a small all-reduce with every algorithm, and its price."""
     machine = load_machine(None).of_chips(*MESH)
     ring = ring_order(machine.chips, tuple(range(CARDS)))
     price, lines = LinkPrice(machine, ALL_REDUCE, (ring,), SMALL_BYTES, machine.tiles), []
@@ -128,7 +128,7 @@ def layers(count: int, batch: int, rows: int, width: int) -> onnx.ModelProto:
 
 
 def measure_pipelines() -> None:
-    """Print what four chips gain by each way of sharing the same layers, and what the compiler estimates."""
+    """Print what four chips gain by each division of the same layers, and what the compiler estimates."""
     graph = read(layers(*LAYERS))
     alone, lines = cycles_on(graph, (1, 1), None), []
     for degrees in (Degrees(dp=4), Degrees(tp=4), Degrees(pp=4), Degrees(dp=2, pp=2), Degrees(tp=2, pp=2)):
@@ -162,7 +162,7 @@ def cycles_on(graph: Graph, mesh: tuple[int, int], degrees: Degrees | None) -> f
 
 
 def read(model: onnx.ModelProto, batch: int | None = None) -> Graph:
-    """The graph of a model; ``batch``: the first axis of inputs, outputs and shapes that are constants."""
+    """The graph of a model; ``batch`` is the first axis of inputs, outputs and constant shapes."""
     if batch is not None:
         set_batch(model, batch)
     return graph_of_bytes(model.SerializeToString(), "model.onnx")

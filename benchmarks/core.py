@@ -2,9 +2,9 @@
 
     python benchmarks/core.py
 
-Measured are four loops in MIPS (6, 7, 25 and 9 instructions a turn), translated and interpreted, compared
-with QEMU and Unicorn if they are installed; 10,000 engine instructions of 64 elements; and tx8emu on a small
-program. The best of several runs counts.
+It measures four loops in MIPS (6, 7, 25 and 9 instructions an iteration), translated and interpreted,
+compared with QEMU and Unicorn if they are installed; 10,000 engine instructions of 64 elements; and tx8emu on
+a small program. The best of several runs counts.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ ONE_TILE = "_start: csrr t0, mhartid\n bnez t0, 9f\n"
 
 
 def loop(body: str, turns: int) -> str:
-    """A loop that every RISC-V assembler for Linux takes, without the entry."""
+    """A loop that every RISC-V assembler for Linux accepts, without the entry."""
     start = START_FLOAT if body == FLOAT else ""
     count = f"{start} la x28, buf\n li x29, {turns}\n li x1, 0\n"
     data = "constants: .double 1e-3, 0.7\n .float 1.5, 0.3\n.align 6\nbuf: .space 4096\n"
@@ -139,14 +139,14 @@ def row(
     at_least: float | None = None,
     at_most: float | None = None,
 ) -> None:
-    """Print a figure; with a bound it is one of those the project promises."""
+    """Print a figure; a figure with a bound is one that the project promises."""
     print(f"{what:44} {value:12,.2f} {unit:8} {aim}")
     if at_least is not None or at_most is not None:
         promise(what, value, unit, at_least=at_least, at_most=at_most)
 
 
 def scalar_loops() -> dict[str, float]:
-    """Measure the loops on the kernel core; returns the MIPS of each, with its translation."""
+    """Measure the loops on the kernel core; returns the MIPS of each with translation."""
     found = {}
     for name, (body, length) in LOOPS.items():
         image = asm.assemble(ONE_TILE + loop(body, LONG_RUN))

@@ -1,12 +1,13 @@
-"""A decoder with half a billion parameters: compiled, prompted and run token by token over one cache.
+"""A decoder with half a billion parameters is compiled, prompted and run token by token over one cache.
 
     python benchmarks/decoder.py [FOLDER]
 
-The weights are random; they and the program, 1 GB each, are written into a folder, by default a temporary
-one. The program has two entries: ``read`` takes 64 tokens of a prompt, ``write`` one token. Compiling and
-running are processes of their own. Counted are their processor time, because other load of the machine only
-adds to the time of the clock, and their largest resident memory. A step on two threads takes half its
-processor time where two cores are free. The bound of DDR is what its rate needs for the bytes of all weights.
+The weights are random. Weights and program, 1 GB each, are written into a folder, by default a temporary one.
+The program has two entries: ``read`` takes 64 tokens of a prompt, ``write`` takes one token. Compiling and
+running are processes of their own. It measures their processor time, because other load of the machine
+lengthens only the elapsed time, and their largest resident memory. A step on two threads takes half its
+processor time if two cores are free. The bound of DDR is the time in which DDR delivers the bytes of all
+weights.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def memory() -> float:
 
 
 def compiled(folder: Path) -> Figures:
-    """Compile both entries; seconds, bytes of memory, of the program and of its constants."""
+    """Compile both entries; returns seconds, bytes of memory, of the program and of its constants."""
     shape, begin = Shape(), time.process_time()
     models = {"read": folder / f"decoder_{READ}_{SEEN}.onnx", "write": folder / f"decoder_1_{SEEN}.onnx"}
     program = tx8.compile_entries(models, dtype="fp16", state=shape.states())
@@ -60,7 +61,8 @@ def compiled(folder: Path) -> Figures:
 
 
 def written(folder: Path) -> Figures:
-    """Read a prompt and write tokens in a session; seconds of a step, bytes of memory, cycles of steps."""
+    """Read a prompt and write tokens in a session; returns seconds of a step, bytes of memory, cycles of
+    steps."""
     program = tx8.load(folder / "prog.bin")
     prompt = np.random.default_rng(1).integers(0, Shape().tokens, READ)
     steps = []
@@ -91,7 +93,7 @@ def step_cycles(seen: int, folder: Path) -> float:
 
 
 def tabulate_lengths(rate: float) -> None:
-    """The table of what more positions cost; ``rate``: bytes of DDR in a cycle."""
+    """The table of what more positions cost; ``rate`` is DDR's bytes a cycle."""
     with tempfile.TemporaryDirectory() as folder:
         cycles = {seen: step_cycles(seen, Path(folder)) for seen in LENGTHS}
     each = SMALL.layers * 2 * 2 * SMALL.groups * SMALL.head

@@ -2,9 +2,9 @@
 
     python benchmarks/editing.py [LINES]
 
-A line is typed in the middle of the text; after each character the text is assembled as the server does it.
-Compared with assembling the whole text anew. The figures are processor time, the median and the longest;
-garbage is collected between two keystrokes, as the server does it.
+The script types a line in the middle of the text; after each character it assembles the text as the server
+does. The comparison is with assembling the whole text anew. The figures are processor time, the median and
+the longest; garbage is collected between two keystrokes, as in the server.
 """
 
 from __future__ import annotations

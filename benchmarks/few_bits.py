@@ -1,4 +1,4 @@
-"""Simulated cycles of a decoder's block at one token, with weights in FP16 and in few bits.
+"""Compare simulated cycles of a decoder's block at one token with weights in FP16 and in few bits.
 
     python benchmarks/few_bits.py [WIDTH INNER]
     python benchmarks/summary.py few_bits           puts the table into docs/benchmarks.md
@@ -60,7 +60,7 @@ class Block:
     random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
 
     def add(self, op: str, *inputs: str, domain: str = "", **attrs: Any) -> str:
-        """A node; the name of its result."""
+        """Add a node; returns the name of its result."""
         name = f"v{len(self.nodes)}"
         self.nodes.append(helper.make_node(op, inputs, [name], name=name, domain=domain, **attrs))
         return name
@@ -98,7 +98,7 @@ class Block:
         return self.add("Transpose", self.add("Reshape", x, shape), perm=[0, 2, 1, 3])
 
     def attention(self, x: str, width: int) -> str:
-        """Attention over what was before and x."""
+        """Attention over the cached tokens and x."""
         q, k, v = (self.heads(self.product(x, width, width), width) for _ in range(3))
         keys = self.add("Concat", "keys", k, axis=2)
         values = self.add("Concat", "values", v, axis=2)
@@ -140,7 +140,7 @@ def measured(kind: Weights, width: int, inner: int) -> Run:
 
 
 def main() -> int:
-    """Measure all kinds; the first is what the others are compared with."""
+    """Measure all kinds; the others are compared with the first."""
     width, inner = (int(text) for text in sys.argv[1:3]) if len(sys.argv) > 2 else (WIDTH, INNER)
     lines, first = [], None
     for kind in KINDS:

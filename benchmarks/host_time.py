@@ -3,11 +3,11 @@
     python benchmarks/host_time.py [NETWORK ...]
     python benchmarks/summary.py host_time          puts the table into docs/benchmarks.md
 
-Each network is compiled, loaded and run again and again on one thread. Meanwhile a timer of the process's own
-time takes samples of where the processor is (``_sampling.py``); functions of the emulator's kernels are told
-apart by the symbols of their machine code. What a run has of a kind is its share of the samples times the
-processor time of a run. What is inlined into the entry of a kernel of the matrix engine counts as reading
-operands, which is most of it. Copies by the C library count to the kernel that calls them.
+Each network is compiled, loaded and run repeatedly on one thread. Meanwhile a timer of the process's own time
+samples where the processor is (``_sampling.py``). Symbols of their machine code distinguish the functions of
+the emulator's kernels. The time of a kind is its share of the samples times the processor time of a run. Code
+inlined into the entry of a kernel of the matrix engine counts as reading operands, because most of it is.
+Copies by the C library count for the kernel that calls them.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _PYTHON = ("libpython", "python", "_multiarray", "libffi", "_ctypes", "libc.", "
 
 
 def kind_of(place: Place) -> str:
-    """The row of the table to which a place in the code belongs."""
+    """The row of the table for an address in the code."""
     owner, function = place
     if owner.startswith(_MATRIX):
         if function == "multiply":
@@ -114,7 +114,7 @@ def image_of(name: str, folder: Path) -> Path:
 
 
 def measured(image: Path) -> HostTime:
-    """Load a program, and run it for ``SECONDS`` after a first run, which gets its kernels from the cache."""
+    """Load a program, and run it for ``SECONDS`` after a first run, which fills the cache of kernels."""
     start = time.process_time()
     program = load(image)
     loading = time.process_time() - start
@@ -151,7 +151,7 @@ def rows(times: Sequence[HostTime]) -> list[list[str]]:
 
 
 def main() -> int:
-    """Measure networks, all of them without arguments."""
+    """Measure the named networks, by default all."""
     names = sys.argv[1:] or list(NETWORKS)
     if unknown := [name for name in names if name not in NETWORKS]:
         print(f"no network {unknown[0]}; there are {', '.join(NETWORKS)}", file=sys.stderr)

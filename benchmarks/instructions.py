@@ -6,8 +6,8 @@
 Everything runs on one thread with operands in the caches (``_operands.py``). Kernels are called as in the
 emulator, but without issuing. "of copy" is the rate of bytes read and written, relative to a copy by the C
 library of half as many bytes, which reads and writes as many. Kernel, copy and NumPy run in turn. All rows
-are measured ``PASSES`` times, and medians are over all passes, so that other load of the machine counts
-little. The time for compiling kernels is not counted.
+are measured ``PASSES`` times, and medians are over all passes, which reduces the effect of other load. The
+time for compiling kernels is not counted.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def repeated(call: Peer) -> Work:
 
 
 def unexplained(rows: Iterable[Row]) -> Iterator[str]:
-    """Complaints about rows whose reason is missing, or which need none."""
+    """Complaints about slow rows without a reason, and about reasons of rows that need none."""
     for row in rows:
         if row.share < SLOW and not row.reason:
             yield f"{row.name}: {row.share:.1%} of a copy, and no reason is given"
@@ -161,7 +161,7 @@ def table_line(cells: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure that all rows of a group must reach; the lowest of them is promised."""
+    """A figure that all rows of a group must reach; the page promises the lowest of them."""
 
     what: str
     rows: tuple[str, ...]

@@ -2,10 +2,10 @@
 
     python benchmarks/ne.py [gemm] [conv] [depthwise] [tiles]
 
-A GEMM includes all conversions and is compared with sgemm alone on prepared binary32 matrices; INT8 is
-computed with the byte products of VNNI, where the processor has them, and with 16-bit halves. Convolutions
-are compared with onnxruntime in binary32 if it is installed. ``tiles`` compares one program on sixteen tiles
-with two threads and with one. All sides run in turn, and the medians of the rounds count.
+The figure of a GEMM includes all conversions; it is compared with sgemm alone on prepared binary32 matrices.
+INT8 is computed with the byte products of VNNI, where the processor has them, and with 16-bit halves.
+Convolutions are compared with onnxruntime in binary32 if it is installed. ``tiles`` compares one program on
+sixteen tiles with two threads and with one. All sides run in turn, and the medians of the rounds count.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python benchmarks/networks.py [squeezenet] [resnet50] [gemm4096] [attention]
 
-A compilation is a process of its own with an empty cache; its peak memory is measured too. Run times are
+Each compilation is a process of its own with an empty cache; its peak memory is measured too. Run times are
 those of ``Program.run`` from the second run on and of onnxruntime in binary32, with two threads each, in
-blocks of runs that take turns. The least time of each counts, because other load of the machine only adds to
-it; the median is printed as well.
+blocks of runs that take turns. The least time of each counts, because other load of the machine only
+lengthens times; the median is printed too.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Peer = Callable[[], dict[str, Array]]
 
 @dataclass(frozen=True)
 class Goals:
-    """The goals of a model; None where there is none."""
+    """The goals of a model, or None."""
 
     first: int
     """Cycles of the first version of the compiler, which ran every operator alone; the goal is half of it."""
@@ -108,11 +108,11 @@ def onnxruntime_case(model: onnx.ModelProto, inputs: Inputs) -> Peer:
 
 
 def in_blocks(*runs: Callable[[], object]) -> list[list[float]]:
-    """Seconds of the runs of each side, which run in turn in blocks with pauses between.
+    """Seconds of the runs of each side; the sides run in turn, in blocks with pauses between.
 
     onnxruntime's threads spin for some time after a run before they sleep. If the sides alternated run by
-    run, these threads would take up to half of the time of the other side on a machine with two cores. The
-    first run of a block does not count, because the caches hold the data of the other side.
+    run, these threads would take up to half of the other side's time on a machine with two cores. The first
+    run of a block does not count, because the caches hold the data of the other side.
     """
     found: list[list[float]] = [[] for _ in runs]
     end = time.perf_counter() + SECONDS
@@ -124,7 +124,7 @@ def in_blocks(*runs: Callable[[], object]) -> list[list[float]]:
 
 
 def block(run: Callable[[], object]) -> list[float]:
-    """Seconds of the runs of one block: at least one run, after one that does not count."""
+    """Seconds of the runs of one block: at least one run after the first, which does not count."""
     run()
     seconds: list[float] = []
     end = time.perf_counter() + BLOCK
@@ -179,7 +179,8 @@ class Figures:
 
 
 def measured(path: Path, case: Case) -> Figures:
-    """Compile a model beside its file with and without search, and run the program with search."""
+    """Compile a model, whose file is in the same folder, with and without search, and run the program made
+    with search."""
     target = path.with_suffix(f".{case.dtype}")
     unsearched, _ = compiled(path, case.dtype, target, "--search", "off")
     compilation, memory = compiled(path, case.dtype, target)
@@ -193,7 +194,7 @@ def measured(path: Path, case: Case) -> Figures:
 
 
 def state(what: str, found: Figures, goals: Goals, size: int) -> None:
-    """Print the figures, medians in brackets, and promise those that have a goal.
+    """Print the figures, with medians in brackets, and promise those that have a goal.
 
     ``size`` is that of the model in bytes.
     """
@@ -229,7 +230,7 @@ def _milliseconds(seconds: list[float]) -> str:
 
 
 def benchmark(name: str, folder: Path) -> None:
-    """Measure one model in each of its cases."""
+    """Measure a model in each of its cases."""
     for case in cases(name):
         path = folder / f"{name}.onnx"
         onnx.save(case.model, path)

@@ -1,11 +1,12 @@
-"""Networks that the compiler quantises: cycles beside those in FP16, runs of the emulator beside onnxruntime.
+"""Measure networks that the compiler quantises: cycles compared with FP16, runs of the emulator compared with
+onnxruntime.
 
     python benchmarks/quantised.py [squeezenet] [resnet50]
     python benchmarks/summary.py quantised           puts the table into docs/benchmarks.md
 
 Samples are the network's image in eight degrees of brightness, each with noise of its own. onnxruntime
 runs a network that its own quantiser has made from the same samples: bytes with a scale for each output
-channel, weights of seven bits. Both run with two threads, in turns; the least processor time of each counts.
+channel, weights of seven bits. Both run with two threads, in turn; the least processor time of each counts.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ SAMPLES, OPSET, ROUNDS = 8, 17, 9
 
 
 def samples_of(inputs: Inputs) -> Inputs:
-    """Images like the one that is given, in one batch."""
+    """One batch of images that resemble the given one."""
     ((name, value),) = inputs.items()
     rng = np.random.default_rng(0)
     made = [
@@ -72,7 +73,7 @@ def by_onnxruntime(model: onnx.ModelProto, samples: Inputs, folder: Path) -> Cal
 
 
 def in_turns(*sides: Callable[[], object]) -> list[float]:
-    """The least processor seconds of each side; the run before each that counts fills the caches."""
+    """The least processor seconds of each side; before each run that counts, one run fills the caches."""
     least = [float("inf")] * len(sides)
     for _ in range(ROUNDS):
         for at, side in enumerate(sides):
@@ -107,7 +108,7 @@ def measured(name: str, folder: Path) -> list[str]:
 
 
 def main() -> int:
-    """Measure networks, both of them without arguments."""
+    """Measure the named networks, by default both."""
     names = sys.argv[1:] or list(NAMES)
     if unknown := [name for name in names if name not in NAMES]:
         print(f"no network {unknown[0]}; there are {', '.join(NAMES)}", file=sys.stderr)

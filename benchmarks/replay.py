@@ -1,13 +1,13 @@
-"""Compiles and runs some fifty programs with this tree and with another revision, and prints what differs.
+"""Compile and run some fifty programs with this tree and with another revision, and print the differences.
 
     python benchmarks/replay.py REV [NAME ...]     the programs that differ, with what differs
     python benchmarks/replay.py REV --same         the same; exit status 1 if a program differs
     python benchmarks/replay.py --list             the names of the programs
 
-REV is a revision, which gets an environment of its own in build/replay, or the folder of a checkout that
-has one in ``.venv``. Each tree compiles, assembles and simulates with its own tools. What a revision makes
-is kept there, so that the second comparison with it takes half the time. Hazards are counted in
-programs that differ, in this tree alone.
+REV is a revision, which gets an environment of its own in build/replay, or the folder of a checkout with one
+in ``.venv``. Each tree compiles, assembles and simulates with its own tools. The results of a revision are
+kept there, so that the second comparison with it takes half the time. Hazards are counted only for programs
+that differ, and only in this tree.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SECONDS = 900
 
 @dataclass(frozen=True)
 class Made:
-    """A program as a tree compiles and runs it: digests, sizes, counts; or the line that refuses it."""
+    """Digests, sizes and counts of a program as a tree compiles and runs it, or the line that refuses it."""
 
     image: str = ""
     """Digest of everything that is loaded."""
@@ -57,7 +57,7 @@ class Made:
 
 @dataclass(frozen=True)
 class Tree:
-    """A checkout, the folder of its tools, and the file that keeps what it makes, if it never changes."""
+    """A checkout, the folder of its tools, and the file that keeps its results if it never changes."""
 
     root: Path
     tools: Path
@@ -98,7 +98,7 @@ class Tree:
 
 
 def _said(done: subprocess.CompletedProcess[str]) -> str:
-    """The first line of what a tool said, without the folder that is its own, or how it ended."""
+    """The first line of a tool's output without the folder's own name, or how the tool ended."""
     line = next(iter(done.stderr.splitlines()), f"exit status {done.returncode}")
     return re.sub(rf"{re.escape(tempfile.gettempdir())}/tmp\w+/", "", line)
 
@@ -138,7 +138,7 @@ def this_tree() -> Tree:
 
 
 def tree_of(revision: str) -> Tree:
-    """A checkout that is there, or that of a revision, made if need be; SystemExit if there is none."""
+    """An existing checkout, or that of a revision, made if necessary; SystemExit if there is none."""
     folder = Path(revision)
     if (folder / ".venv").is_dir():
         return Tree(folder.resolve(), folder.resolve() / ".venv" / "bin")
@@ -172,7 +172,7 @@ def model_of(program: Program) -> Path:
 
 
 def made_by(tree: Tree, chosen: Sequence[Program]) -> Iterable[Made]:
-    """Compile and run programs with a tree, in their order, but for those whose figures it keeps."""
+    """Compile and run programs with a tree, in order, except those whose figures it keeps."""
     kept = json.loads(tree.kept.read_text("utf-8")) if tree.kept is not None and tree.kept.exists() else {}
     for program in chosen:
         key = _key(program)
@@ -184,7 +184,7 @@ def made_by(tree: Tree, chosen: Sequence[Program]) -> Iterable[Made]:
 
 
 def difference(before: Made, after: Made) -> list[str]:
-    """Name the figures that differ; an empty list if all are the same."""
+    """The names of the figures that differ; an empty list if all are the same."""
     if before.refused or after.refused:
         return (
             [] if before == after else [f"before: {before.refused or 'made'}; now: {after.refused or 'made'}"]
@@ -222,7 +222,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _compared(other: Tree, chosen: Sequence[Program]) -> int:
-    """Print a line for each program; how many differ."""
+    """Print a line for each program; returns how many differ."""
     this, differing = this_tree(), 0
     for program, before, after in zip(chosen, made_by(other, chosen), made_by(this, chosen), strict=True):
         found = difference(before, after)

@@ -2,10 +2,10 @@
 
     python benchmarks/scaling.py [COUNT ...]     of threads and ranks; by default 1, 2, 4, ... up to the cores
 
-Threads: each network is compiled and loaded once; its runs with each number of threads take turns, and the
-least time of each counts. Ranks: sixteen chips multiply matrices, each for itself; ``mpiexec`` starts the
-ranks, with one thread each, and the time of the whole command counts, its start included. What the host can
-give at most is what as many processes reach that know nothing of each other, each with one chip.
+Threads: each network is compiled and loaded once; its runs with each number of threads alternate, and the
+least time of each counts. Ranks: each of sixteen chips multiplies matrices by itself. ``mpiexec`` starts the
+ranks with one thread each, and the time of the whole command counts, with its start. The most that the host
+can give is what as many independent processes reach, each with one chip.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ GOALS = {"resnet50": 8.0, "ranks": 9.0}
 
 
 def doubled(most: int) -> list[int]:
-    """1, 2, 4, ... up to ``most``, which is the last one."""
+    """1, 2, 4, ... up to ``most``, which is always the last."""
     found = [1]
     while found[-1] * 2 <= most:
         found.append(found[-1] * 2)

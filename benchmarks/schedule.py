@@ -1,9 +1,10 @@
-"""Simulated cycles and DDR traffic of whole networks, beside those of the programs of an earlier compiler.
+"""Compare simulated cycles and DDR traffic of whole networks with those of the programs of an earlier
+compiler.
 
     python benchmarks/schedule.py [NETWORK ...]
     python benchmarks/summary.py schedule           puts the table into docs/benchmarks.md
 
-The earlier compiler is revision 4bc808f, which ran every group of operators in a phase of its own: it is
+The earlier compiler is revision 4bc808f, which ran every group of operators in a phase of its own. It is
 taken from the repository's history and compiles the same models. The programs of both run on this emulator,
 under the same coefficients of time.
 """
@@ -76,7 +77,7 @@ TAILS = "gemm1025x257x513", "gemm1024x256x512", 1.15
 
 
 def sources_of(revision: str, folder: Path) -> Path:
-    """Puts the sources of a revision into a folder; SystemExit where the history does not have it."""
+    """Write the sources of a revision into a folder; SystemExit if the history does not have it."""
     found = subprocess.run(["git", "archive", revision], cwd=ROOT, capture_output=True, check=False)
     if found.returncode:
         sys.exit(f"revision {revision} is not in the history of {ROOT}: {found.stderr.decode().strip()}")
@@ -99,7 +100,8 @@ def write_model(name: str, network: Network, folder: Path) -> Path:
 def compiled(sources: Path, model: Path, dtype: str, folder: Path, *options: str) -> Path:
     """The program that the compiler in ``sources`` makes, as an image.
 
-    This assembler makes it: an earlier one writes images of a format that this emulator does not read.
+    This tree assembles it, because an earlier assembler writes images of a format that this emulator does not
+    read.
     """
     command = [
         sys.executable,
@@ -203,7 +205,7 @@ def judge(found: dict[str, Comparison]) -> None:
 
 
 def main() -> int:
-    """Compare networks, all of them without arguments."""
+    """Compare the named networks, by default all."""
     names = sys.argv[1:] or list(NETWORKS)
     if unknown := [name for name in names if name not in NETWORKS]:
         print(f"no network {unknown[0]}; there are {', '.join(NETWORKS)}", file=sys.stderr)

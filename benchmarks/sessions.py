@@ -1,10 +1,10 @@
-"""Measures the cost of beginning a run of a program, in a session and without one.
+"""Measure the cost of beginning a run of a program, in a session and without one.
 
     python benchmarks/sessions.py
 
-A small program, and one that writes rows of a cache of 4 MB. Counted is the processor time of all that is not
-the run itself: from the call to the first instruction, and from the last one until the outputs are there and
-the next run may begin. The best of several rounds counts.
+A small program, and a program that writes rows of a cache of 4 MB. It measures the processor time outside of
+the run itself: from the call to the first instruction, and from the last instruction until the outputs are
+ready and the next run may begin. The best of several rounds counts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def small() -> tuple[tx8.Program, dict[str, np.ndarray]]:
 
 
 def cache() -> tuple[tx8.Program, dict[str, np.ndarray]]:
-    """A row for each head of a cache, and what is written."""
+    """A row for each head of a cache, and the rows to write."""
     shapes = {"past": [1, HEADS, ROOM, WIDTH], "x": [1, HEADS, 1, WIDTH], "present": [1, HEADS, ROOM, WIDTH]}
     kinds = {n: helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in shapes.items()}
     at = helper.make_tensor_value_info("at", TensorProto.INT64, [1])
@@ -45,7 +45,7 @@ def cache() -> tuple[tx8.Program, dict[str, np.ndarray]]:
 
 @contextmanager
 def inside() -> Iterator[list[float]]:
-    """The seconds that runs themselves take meanwhile."""
+    """The seconds that the runs themselves take."""
     taken, run = [0.0], System.run
 
     def timed(self: System, *arguments: object) -> bool:
@@ -63,7 +63,7 @@ def inside() -> Iterator[list[float]]:
 
 
 def beside(call: Callable[[], object]) -> float:
-    """Milliseconds of a call that are not the run itself."""
+    """Milliseconds of a call outside of the run itself."""
     best = float("inf")
     for _ in range(ROUNDS):
         with inside() as taken:

@@ -1,10 +1,10 @@
-"""The host time that simulating time takes, for large programs and for many small engine instructions.
+"""Measure the host time for simulating time, for large programs and for many small engine instructions.
 
     python benchmarks/simulated.py
 
 Each program runs without simulated time, with it, and with a sink that counts slices. Networks run as
-``import tx8`` runs them: without time, with it, and with their cycles read; then their statistics are read.
-Times are processor times of all host threads together, the best of several runs.
+``import tx8`` runs them: without time, with time, and with time and a reading of their cycles. Then their
+statistics are read. Times are processor times of all host threads together, the best of several runs.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def compare(what: str, program: Program, instructions: int) -> None:
 
 
 def compare_network(name: str, folder: Path) -> None:
-    """Print the times of a network as users run it, whose reading of cycles counts too, and that of reading
-    the statistics of a run whose cycles are known."""
+    """Print the times of a network as users run it, reading of cycles included, and of reading the statistics
+    of a run whose cycles are known."""
     program = tx8.load(image_of(name, folder))
     inputs = random_arrays([(b.name, b.shape, travel_dtype(b)) for b in program.inputs], {}, 0)
     times: dict[str, float] = {}

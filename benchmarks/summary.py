@@ -1,4 +1,4 @@
-"""Runs benchmarks and writes their tables into docs/benchmarks.md; ten rows, each with its peer, also into
+"""Run benchmarks and write their tables into docs/benchmarks.md; ten rows, each with its peer, also go into
 the README.
 
     python benchmarks/summary.py              all of them
@@ -77,7 +77,7 @@ def sections(measured: Mapping[Path, Figures]) -> dict[str, str]:
 
 
 def joined(old: str, new: Mapping[str, str]) -> str:
-    """The sections of the page's region, new ones in the place of old ones, in the order of the scripts."""
+    """The sections of the page's region, old ones replaced by new ones, in the order of the scripts."""
     known = {each.partition("\n")[0]: each.strip() for each in re.split(r"(?m)^(?=## )", old) if each.strip()}
     known |= new
     order = [f"## `benchmarks/{script.name}`" for script in scripts()]
@@ -85,7 +85,7 @@ def joined(old: str, new: Mapping[str, str]) -> str:
 
 
 def highlights(rows: Iterable[Row]) -> str:
-    """The table of the README; an error when a row that it shows was not measured."""
+    """The table of the README; an error if a row that it shows was not measured."""
     by_name = {row.what: row for row in rows}
     if missing := [name for name in HIGHLIGHTS if name not in by_name]:
         raise SystemExit(f"no benchmark measured {', '.join(missing)}, which HIGHLIGHTS in {__file__} names")
@@ -108,7 +108,7 @@ def updated(page: Path, new: str) -> str:
 
 
 def measure(script: Path) -> Figures:
-    """Run one benchmark; what it has found."""
+    """Run one benchmark; returns its results."""
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / "rows"
         rows.touch()
@@ -118,7 +118,7 @@ def measure(script: Path) -> Figures:
 
 
 def chosen(names: Sequence[str]) -> list[Path]:
-    """The scripts that are named, or all; SystemExit for a name that none has."""
+    """The named scripts, or all; SystemExit for an unknown name."""
     every = {script.stem: script for script in scripts()}
     if unknown := [name for name in names if name not in every]:
         raise SystemExit(f"no benchmark {unknown[0]}; there are {', '.join(every)}")

@@ -54,7 +54,7 @@ class Collector:
         self.batches.append(batch.slices.copy())
 
     def close(self, ends: Sequence[int]) -> None:
-        """Does nothing: the slices are read after the run."""
+        """It does nothing, because the slices are read after the run."""
 
     def slices(self) -> np.ndarray:
         """All slices of the run."""
@@ -117,7 +117,7 @@ def run(row: Row, machine: Machine) -> Run:
 
 
 def results(machine: Machine | None = None) -> list[Result]:
-    """All rows; a program that several share runs once."""
+    """All rows; a program that several rows share runs once."""
     machine = machine or load_machine(None)
     runs: dict[str, Run] = {}
     found = []
@@ -130,7 +130,8 @@ def results(machine: Machine | None = None) -> list[Result]:
 
 
 def middle(found: list[Result], fitted: tuple[bool, ...] = (True, False)) -> float:
-    """The median error of rows with a figure; ``fitted`` selects rows that were fitted, were not, or all."""
+    """The median error of rows with a figure; ``fitted`` selects rows that were fitted, rows that were not,
+    or all."""
     return median(abs(r.error) for r in found if r.error is not None and r.row.fitted in fitted)
 
 
@@ -216,7 +217,7 @@ def _beyond(found: list[Replayed]) -> list[str]:
 
 
 def _refused(lines: Sequence[str]) -> int:
-    """Print what is not right; the exit status."""
+    """Print what is wrong; returns the exit status."""
     for line in lines:
         print(line, file=sys.stderr)
     return int(bool(lines))

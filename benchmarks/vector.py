@@ -4,7 +4,7 @@
 
 Figures are medians of 15 runs on one thread. "of copy" is the rate of bytes read and written, relative to
 ``np.copyto`` of 1 MiB. The time for compiling a kernel is printed too. Functions are compared with those of
-NumPy on the same FP32 numbers, and checked kernels with plain ones.
+NumPy on the same FP32 numbers, and checked kernels with unchecked ones.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Bench:
         /,
         **operands: int,
     ) -> None:
-        """Run one kernel and print its figures; ``traffic`` in bytes read and written."""
+        """Run one kernel and print its figures; ``traffic`` is in bytes read and written."""
         address, fields, compiled = self.prepare(mnemonic, fmt, operands)
         tile = self.state.ctypes.data
         seconds = median_seconds(lambda: native.call(address, fields, tile))

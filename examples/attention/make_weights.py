@@ -3,7 +3,8 @@
     python examples/attention/make_weights.py [FOLDER]
 
 FOLDER (default: the folder of this file) receives weights.safetensors and x.npy. Needs NumPy and safetensors.
-Weights have the variance 1 / inputs, so that activations keep the size of the input and fp16 can hold them.
+Weights have the variance 1 / inputs, so that activations keep the size of the input and fp16 can represent
+them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def normal(random: np.random.Generator, shape: tuple[int, ...], spread: float, c
 
 
 def weights(random: np.random.Generator) -> dict[str, Array]:
-    """Every constant of attention.json that is not written there."""
+    """Every constant of attention.json whose value is not in that file."""
     constants: dict[str, Array] = {}
     for norm in ("norm1", "norm2"):
         constants[f"{norm}.scale"] = normal(random, (WIDTH,), 0.1, 1.0)

@@ -6,7 +6,7 @@ FOLDER (default: the folder of this file) receives, for C = 30 and C = 129, bnC.
 variance, float32 [C]) and bnC_x.npy (float16 [4, C, 112, 2]). Needs NumPy alone.
 
 The values come from integer formulas and a seed, and each is exact in fp16. Every channel has its own mean
-and variance, and its input is spread around that mean, so that a channel taken for its neighbour shows.
+and variance, and its input is spread around that mean, so that a confusion of two channels shows.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ MOMENTUM = np.float32(0.9)
 
 
 class Layer(ABC):
-    """What all layers share; ``state`` holds what is stored but not trained."""
+    """The base of all layers; ``state`` holds arrays that are stored but not trained."""
 
     def __init__(self) -> None:
         self.parameters: dict[str, Array] = {}

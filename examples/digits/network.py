@@ -1,6 +1,6 @@
 """The digits network as NumPy float32: the reference that the emulated chip is scored against.
 
-The same layers, in the same order and with the same constant names, stand in digits.json.
+digits.json has the same layers, in the same order and with the same constant names.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float32]
 
 EPSILON = np.float32(1e-5)
-"""Added to the variance by both batch normalizations; digits.json states the same number."""
+"""Added to the variance by both batch normalizations; digits.json has the same number."""
 
 
 def windows3x3(x: Array) -> Array:

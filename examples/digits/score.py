@@ -1,4 +1,4 @@
-"""Scores what the emulated chip answered on the 360 test images.
+"""Score the emulated chip's answers on the 360 test images.
 
     python examples/digits/score.py [PROBABILITIES.npy] [--dtype NAME]
 
@@ -58,7 +58,7 @@ def table(chip: Labels, reference: Labels, labels: Labels, dtype: str) -> str:
 
 
 def shortcomings(chip: Labels, reference: Labels, labels: Labels) -> list[str]:
-    """What misses the thresholds, one sentence each; empty when all is well."""
+    """The missed thresholds, one sentence each; empty if all are met."""
     missed = []
     correct, different = int((chip == labels).sum()), int((chip != reference).sum())
     if correct < SHARE_RIGHT * len(labels):

@@ -1,9 +1,10 @@
-"""Trains the digits network on scikit-learn's handwritten digits and writes what the example needs.
+"""Train the digits network on scikit-learn's handwritten digits and write the files of the example.
 
     python examples/digits/train.py [FOLDER]
 
 FOLDER (default: the folder of this file) receives weights.safetensors, test_images.npy and test_labels.npy.
-Needs NumPy, scikit-learn and safetensors; about ten seconds on one core. Every random choice is seeded.
+It needs NumPy, scikit-learn and safetensors, and takes about ten seconds on one core. Every random choice is
+seeded.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def shifted(random: np.random.Generator, images: Array) -> Array:
 
 
 def train_batch(layers: dict[str, Layer], images: Array, labels: Labels) -> float:
-    """Sets all gradients for one batch; returns the mean cross entropy."""
+    """Set all gradients for one batch; returns the mean cross entropy."""
     values = images
     for layer in layers.values():
         values = layer.forward(values)
@@ -111,7 +112,7 @@ def train(
     build: Callable[[np.random.Generator], dict[str, Layer]] = build,
     epochs: int = EPOCHS,
 ) -> dict[str, Array]:
-    """The trained constants by name, running statistics included; ``build`` makes the layers."""
+    """The trained constants by name, with the running statistics; ``build`` makes the layers."""
     random = np.random.default_rng(SEED)
     layers = build(random)
     adam = Adam(layers)

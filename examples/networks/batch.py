@@ -1,4 +1,4 @@
-"""Models that are written for one image or one sequence, for a batch of them."""
+"""Change models for one image or one sequence into models for a batch."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Compares what the emulated chip answered for an image with the reference run of the same network.
+"""Compare the emulated chip's answer for an image with the reference run of the same network.
 
     python examples/networks/compare.py MODEL.onnx IMAGE.npy ANSWER.npy [--dtype NAME]
 
-Prints the probabilities of the five classes that the reference finds likeliest, whether both choose the same
-class, and the cosine of all probabilities. The reference is ONNX's specification computed in binary64
-(compiler/evaluation/reference.py). Exits 1 when the cosine or the choice says that the answer is wrong.
+Print the probabilities of the five classes that are the most probable in the reference, whether both choose
+the same class, and the cosine of all probabilities. The reference is ONNX's specification computed in
+binary64 (compiler/evaluation/reference.py). Exits 1 when the cosine or the choice says that the answer is
+wrong.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def read_array(path: Path) -> Array:
 
 
 def expected(model: Path, image: Array) -> Array:
-    """The one output of the network for the image."""
+    """The network's only output for the image."""
     graph = load(model)
     if len(graph.inputs) != 1 or len(graph.outputs) != 1:
         raise CompareError(
@@ -50,7 +51,7 @@ def expected(model: Path, image: Array) -> Array:
 
 
 def answer_of(path: Path, shape: tuple[int, ...]) -> Array:
-    """What the chip wrote: finite numbers of the reference's shape."""
+    """The output of the chip: finite numbers of the reference's shape."""
     answer = read_array(path)
     if answer.shape != shape:
         raise CompareError(f"{path}: found shape {list(answer.shape)}, expected {list(shape)}")
@@ -66,7 +67,7 @@ def cosine(one: Array, other: Array) -> float:
 
 
 def table(chip: Array, reference: Array, dtype: str) -> str:
-    """The likeliest classes of the reference, one line each, then what both have in common."""
+    """The most probable classes of the reference, one line each, then the comparison of both."""
     likeliest = np.argsort(reference, kind="stable")[::-1][:SHOWN]
     lines = [f"{'':12}{f'emulated chip, {dtype}':>24}{'reference':>16}"]
     lines += [f"class {n:<6}{100 * chip[n]:>22.3f} %{100 * reference[n]:>14.3f} %" for n in likeliest]
@@ -75,7 +76,7 @@ def table(chip: Array, reference: Array, dtype: str) -> str:
 
 
 def shortcomings(chip: Array, reference: Array, dtype: str) -> list[str]:
-    """What is wrong with the answer, one sentence each; empty when all is well."""
+    """The mistakes of the answer, one sentence each; empty if there are none."""
     wrong = []
     if chip.argmax() != reference.argmax():
         wrong.append(f"the chip chooses class {chip.argmax()}, the reference {reference.argmax()}")

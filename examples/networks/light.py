@@ -1,8 +1,8 @@
-"""SqueezeNet and ResNet-50 with seeded weights, from the models without weights that onnx comes with.
+"""SqueezeNet and ResNet-50 with seeded weights, from the models without weights in the onnx package.
 
 There every weight is a ConstantOfShape node. Each becomes a constant: He-normal for convolutions and matrix
-products, plausible statistics for normalisation. The seed of a tensor is a hash of its name, so the same
-models come about everywhere.
+products, plausible statistics for normalisation. The seed of a tensor is a hash of its name, so the models
+are the same everywhere.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Transformers with seeded weights, as PyTorch's exporter writes them: one block, and an encoder of several.
+"""Make transformers with seeded weights, as PyTorch's exporter writes them: one block, and an encoder of
+several.
 
 A block is a layer normalization, attention, a second normalization and an MLP with the exact GELU, each half
-with its residual. Nothing was trained; every weight is drawn with a seed that is a hash of its name.
+with its residual. Nothing was trained; every weight is drawn with a seed, which is a hash of its name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""How long kernels take on the emulated chip, and how that compares with what its DDR and engines can do.
+"""Measure how long kernels take on the emulated chip, and compare that with the limits of its DDR and
+engines.
 
 python cycles.py [NAME ...]
 """
@@ -15,7 +16,7 @@ HALF = np.float16
 
 
 def launches():
-    """By the name of a text: what is computed, the grid and the arguments."""
+    """By the name of a text: a description, the grid and the arguments."""
     rows, vector, square = np.zeros((4096, 1024), HALF), np.zeros(1 << 22, HALF), np.zeros((2048, 2048), HALF)
     heads = np.zeros((16, 2048, 64), HALF)
     ids = np.random.default_rng(0).integers(0, 4096, 4096)

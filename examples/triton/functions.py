@@ -95,7 +95,7 @@ def add_row(x, row, out, rows, columns, ROWS: tl.constexpr, BLOCK: tl.constexpr)
 
 @triton.jit
 def outer(x, y, out, rows, columns, ROWS: tl.constexpr, BLOCK: tl.constexpr):
-    """All products of a number of x and one of y."""
+    """All products of a number of x and a number of y."""
     r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     c = tl.arange(0, BLOCK)
     a = tl.load(x + r, mask=r < rows)
@@ -129,7 +129,7 @@ def of_rows(x, out, rows, columns, OP: tl.constexpr, ROWS: tl.constexpr, BLOCK: 
 
 @triton.jit
 def group_norm(x, scale, shift, out, groups, channels, size, eps, BLOCK: tl.constexpr):
-    """Normalization of the numbers of a few channels of an image; a program has such a group."""
+    """Normalization over the numbers of a few channels of an image; each program has one such group."""
     group = tl.program_id(0)
     count = channels * size
     at = tl.arange(0, BLOCK)
@@ -208,7 +208,7 @@ def fill(out, n, value, BLOCK: tl.constexpr):
 
 @triton.jit
 def pad(x, out, columns, before, width, value, BLOCK: tl.constexpr):
-    """Rows of x with ``value`` before and after them; a program has a row."""
+    """Rows of x with ``value`` before and after them; each program has one row."""
     at = tl.arange(0, BLOCK)
     source = at - before
     inside = (source >= 0) & (source < columns)
@@ -218,7 +218,7 @@ def pad(x, out, columns, before, width, value, BLOCK: tl.constexpr):
 
 @triton.jit
 def repeat(x, out, columns, times, BLOCK: tl.constexpr):
-    """Each row of x several times, one after the other."""
+    """Each row of x several times in succession."""
     at = tl.arange(0, BLOCK)
     v = tl.load(x + tl.program_id(0) * columns + at, mask=at < columns)
     for copy in range(0, times):
@@ -227,7 +227,7 @@ def repeat(x, out, columns, times, BLOCK: tl.constexpr):
 
 @triton.jit
 def concatenate(x, y, out, first, second, BLOCK: tl.constexpr):
-    """A row of x and one of y, one beside the other."""
+    """A row of x and a row of y side by side."""
     row = tl.program_id(0)
     at = tl.arange(0, BLOCK)
     a = tl.load(x + row * first + at, mask=at < first)

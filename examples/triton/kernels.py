@@ -2,8 +2,8 @@
 
     python kernels.py
 
-writes ttir/NAME.ttir for each entry of ``TEXTS``. That needs Triton (any GPU or none); compiling
-and running the texts does not.
+writes ttir/NAME.ttir for each entry of ``TEXTS``. Making the texts needs Triton (with or without a GPU);
+compiling and running them does not.
 """
 
 import re
@@ -34,7 +34,7 @@ def gelu(x, out, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def choose(x, y, out, n, low, BLOCK: tl.constexpr):
-    """x where it is above ``low`` and at an even place of the second half, else the smaller of y and 1."""
+    """x where it is above ``low`` and at an even index of the second half, else the smaller of y and 1."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = at < n
     a = tl.load(x + at, mask=inside, other=-1.0)
@@ -171,7 +171,7 @@ def attention(
     q, k, v, out, length, scale,
     WIDTH: tl.constexpr, ROWS: tl.constexpr, BLOCK: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    """Attention of one head for ROWS queries, keys in blocks; the softmax is corrected as it goes on."""
+    """Attention of a head for ROWS queries, keys in blocks, which correct the softmax of earlier ones."""
     first = tl.program_id(0) * ROWS
     q += tl.program_id(1) * length * WIDTH
     k += tl.program_id(1) * length * WIDTH

@@ -1,4 +1,4 @@
-"""Kernels in Triton with blocks as large as this chip likes them, and the texts that Triton makes of them.
+"""Kernels in Triton with the large blocks that suit this chip, and the texts that Triton makes of them.
 
     python large.py
 
@@ -18,7 +18,7 @@ from operators import embedding, rms_norm, silu_and_mul
 def product(
     a, b, c, m, n, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
-    """c = a x b, each program with one block of c; masks at the ends."""
+    """c = a x b; each program computes one block of c, with masks at the ends."""
     across = tl.cdiv(n, BLOCK_N)
     row = tl.program_id(0) // across * BLOCK_M + tl.arange(0, BLOCK_M)
     column = tl.program_id(0) % across * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -46,7 +46,7 @@ def flash(
 ):  # fmt: skip
     """Attention of one head for ROWS queries with scores in FP16, which are transposed: keys are rows.
 
-    So maxima and sums run along the first axis, and a factor of a query is a row, both of which is fast here.
+    So maxima and sums run along the first axis, and a factor of a query is a row; both are fast here.
     """
     first = tl.program_id(0) * ROWS
     head = tl.program_id(1) * length * WIDTH

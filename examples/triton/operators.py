@@ -37,7 +37,7 @@ def masked_fill(x, where, out, n, value, BLOCK: tl.constexpr):
 
 @triton.jit
 def dropout(x, out, n, p, seed, BLOCK: tl.constexpr):
-    """x / (1 - p) with probability 1 - p, else 0; the random numbers are those of Philox."""
+    """x / (1 - p) with probability 1 - p, otherwise 0; the random numbers are those of Philox."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     v = tl.load(x + at, mask=at < n)
     kept = tl.rand(seed, at) > p
@@ -93,7 +93,7 @@ def log_softmax(x, out, columns, BLOCK: tl.constexpr):
 
 @triton.jit
 def cross_entropy(x, label, loss, columns, ignored, BLOCK: tl.constexpr):
-    """-log softmax of a row at its label; 0 for a label that is to be ignored."""
+    """-log softmax of a row at its label; 0 for a label to be ignored."""
     row = tl.program_id(0)
     chosen = tl.load(label + row)
     at = tl.arange(0, BLOCK)
@@ -150,7 +150,7 @@ def argmax(x, largest, smallest, columns, BLOCK: tl.constexpr):
 
 @triton.jit
 def topk(x, values, places, columns, K: tl.constexpr, BLOCK: tl.constexpr):
-    """The K largest numbers of a row, and where they are."""
+    """The K largest numbers of a row, and their positions."""
     row = tl.program_id(0)
     at = tl.arange(0, BLOCK)
     v = tl.load(x + row * columns + at, mask=at < columns, other=-float("inf")).to(tl.float32)
@@ -224,7 +224,7 @@ def index_select(x, index, out, rows, columns, count, ROWS: tl.constexpr, BLOCK:
 
 @triton.jit
 def cache_write(keys, slots, cache, width, BLOCK: tl.constexpr):
-    """Put the key of each token into its slot of a cache in pages; one with a negative slot has no place."""
+    """Put the key of each token into its slot of a cache in pages; tokens with negative slots are skipped."""
     token = tl.program_id(0)
     slot = tl.load(slots + token)
     at = tl.arange(0, BLOCK)
@@ -245,7 +245,7 @@ def nearest(x, out, height, width, new_height, new_width, BLOCK: tl.constexpr):
 
 @triton.jit
 def nonzero(x, places, count, n, BLOCK: tl.constexpr):
-    """Where the numbers are that are not 0, in order, and how many there are."""
+    """The positions of the numbers that are not 0, in order, and their count."""
     found = 0
     for first in range(0, n, BLOCK):
         at = first + tl.arange(0, BLOCK)
@@ -292,7 +292,7 @@ def grouped_gemm(
     a, b, c, sizes, starts, groups, n, k,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Products of groups of rows, whose numbers and first rows are data, with a matrix for each group."""
+    """Products of groups of rows, with a matrix for each group; sizes and first rows of groups are data."""
     across = tl.cdiv(n, BLOCK_N)
     done = 0
     tile = tl.program_id(0)
@@ -342,7 +342,7 @@ def addmm(bias, a, b, c, m, n, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, 
 def routed(
     a, ids, b, c, m, n, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
-    """A product of rows that are chosen by their numbers; a negative one has no row."""
+    """A product of rows that are chosen by number; a negative number gives no row."""
     row, column = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
     number = tl.load(ids + row, mask=row < m, other=-1)
     total = tl.zeros((BLOCK_M, BLOCK_N), dtype=tl.float32)
@@ -409,7 +409,7 @@ def collatz(x, steps):
 
 @triton.jit
 def rearrange(x, index, pairs, sums, both, picked, N: tl.constexpr):
-    """Neighbours exchanged and added up, a block beside its double, elements of a block by indices."""
+    """Neighbours exchanged and added up, a block next to its double, elements of a block by indices."""
     at = tl.arange(0, N)
     v = tl.load(x + at)
     even, odd = tl.split(tl.reshape(v, (N // 2, 2)))
@@ -436,7 +436,7 @@ def _larger(a, b):
 
 @triton.jit
 def running(x, sums, products, largest, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Sums of the rest of each row, products down each column, the largest number so far in each row."""
+    """Sums of the rest of each row, products down each column, the running maximum in each row."""
     row, column = tl.arange(0, ROWS), tl.arange(0, COLUMNS)
     place = row[:, None] * COLUMNS + column[None, :]
     v = tl.load(x + place)
@@ -463,7 +463,7 @@ def count(x, out, n, BLOCK: tl.constexpr, BINS: tl.constexpr):
 
 @triton.jit
 def atomics(x, index, largest, smallest, last, total, winner, n, BLOCK: tl.constexpr):
-    """The largest, smallest and last number and the sum of those with the same index; who came first."""
+    """The largest, smallest and last number and the sum of those of each index; the first program."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     chosen = tl.load(index + at, mask=at < n, other=0)
     v = tl.load(x + at, mask=at < n, other=0)
@@ -527,7 +527,7 @@ def branches(x, index, out, BLOCK: tl.constexpr):
 
 @triton.jit
 def generator(x, out, turns, BLOCK: tl.constexpr):
-    """A sequence of random bytes from each number: those of the turn before go into those of the next."""
+    """A sequence of random bytes for each number; each iteration starts from the bytes of the one before."""
     at = tl.arange(0, BLOCK)
     state = tl.load(x + at)
     sums = tl.zeros([BLOCK], dtype=tl.uint8)
@@ -540,7 +540,7 @@ def generator(x, out, turns, BLOCK: tl.constexpr):
 
 @triton.jit
 def early(x, out, n, BLOCK: tl.constexpr):
-    """x, doubled where the first number of its block is above 0; programs beyond the end return at once."""
+    """x, doubled if the first number of its block is above 0; programs beyond the end return at once."""
     first = tl.program_id(0) * BLOCK
     if first >= n:
         return
@@ -554,7 +554,7 @@ def early(x, out, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def ahead(x, y, out, sums, n, M: tl.constexpr, K: tl.constexpr, N: tl.constexpr):
-    """Products that a loop carries to its next turn, and one that it uses twice."""
+    """Products that a loop carries to its next iteration, and a product that it uses twice."""
     row, inner, column = tl.arange(0, M), tl.arange(0, K), tl.arange(0, N)
     at = row[:, None] * N + column[None, :]
     a = tl.load(x + row[:, None] * K + inner[None, :])
@@ -575,7 +575,7 @@ def ahead(x, y, out, sums, n, M: tl.constexpr, K: tl.constexpr, N: tl.constexpr)
 def product_list(
     a, b, c, m, n, k, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
-    """Products of pairs of matrices in FP16 whose addresses are in lists; a program has a pair."""
+    """Products of pairs of matrices in FP16 whose addresses are in lists; each program has one pair."""
     pair = tl.program_id(0)
     left = tl.load(a + pair).to(tl.pointer_type(tl.float16))
     right = tl.load(b + pair).to(tl.pointer_type(tl.float16))
@@ -603,7 +603,7 @@ def product_list(
 
 @triton.jit
 def messages(x, n, BLOCK: tl.constexpr):
-    """What a program says: numbers of each kind, and that its own must be below 3."""
+    """Programs print numbers of each kind, and assert that their own number is below 3."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     v = tl.load(x + at, mask=at < n, other=0.0)
     tl.device_print("begin")

@@ -2,7 +2,7 @@
 
     python table.py [NAME ...]
 
-Arrays have FP16 and sizes in the middle of what networks have; a row is a launch of a text of these folders.
+Arrays have FP16 and sizes in the middle of those of networks; a row is a launch of a text of these folders.
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""Compares the writer's answers with those of the float32 reference, and with the right ones.
+"""Compare the writer's answers with those of the float32 reference, and with the right ones.
 
     python examples/writer/check.py [--count 500] [--dtype fp16] [--threads 1]
 
-Exits 1 when fewer than 99 % of the answers are those of the reference.
+It exits with 1 if fewer than 99 % of the answers are those of the reference.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The writer as networks for the compiler: ONNX models that read a block of tokens, or write one more token.
+"""Make the writer as networks for the compiler: ONNX models that read a block of tokens, or write one more
+token.
 
 All of them have the same caches of keys and values as states. A block of ``rows`` tokens begins at position
 ``at``; its queries look at the first ``seen`` positions of the caches, of which a mask hides the later ones.
@@ -44,7 +45,7 @@ class Network:
         self.constants: dict[str, Array] = {}
 
     def add(self, operator: str, inputs: Sequence[str], name: str, **attributes: Any) -> str:
-        """A node with one result, which has its name."""
+        """A node with one result of the same name."""
         self.nodes.append(helper.make_node(operator, inputs, [name], name, **attributes))
         return name
 
@@ -81,7 +82,7 @@ class Network:
         return self.add("Transpose", [apart], f"{name}.heads", perm=[0, 2, 1, 3])
 
     def cached(self, new: str, cache: str) -> str:
-        """Rows written into a cache; the positions of it that are seen."""
+        """Write rows into a cache; returns the positions that are seen."""
         full = self.add("TensorScatter", [cache, new, "at"], f"new_{cache}", axis=2)
         if self.seen == self.shape.room:
             return full
@@ -89,7 +90,7 @@ class Network:
         return self.add("Slice", [full, *bounds], f"{cache}.seen")
 
     def attention(self, x: str, layer: int, positions: str, mask: str) -> str:
-        """The rows after the attention of a layer, without the sum with what was before it."""
+        """The rows after the attention of a layer, without the residual sum."""
         shape, name = self.shape, f"layers.{layer}"
         q_size, k_size = shape.heads * shape.head, shape.groups * shape.head
         rows = self.product(x, [f"{name}.{part}" for part in "qkv"], f"{name}.qkv")
@@ -109,7 +110,7 @@ class Network:
         return self.product(flat, [f"{name}.o"], f"{name}.o")
 
     def swiglu(self, x: str, layer: int) -> str:
-        """The rows after the second half of a layer, without the sum with what was before it."""
+        """The rows after the second half of a layer, without the residual sum."""
         name, hidden = f"layers.{layer}", self.shape.hidden
         both = self.product(x, [f"{name}.gate", f"{name}.up"], f"{name}.gate_up")
         gate, up = self.split(both, [hidden, hidden], f"{name}.gates")

@@ -64,7 +64,7 @@ def as_floats(weights: Mapping[str, Any]) -> dict[str, Array]:
 
 
 def answer(prompt: str, weights: Mapping[str, Array]) -> str:
-    """What the float32 writer answers."""
+    """The answer of the float32 writer."""
     tokens = encode(prompt)
     begin = len(tokens)
     while len(tokens) < SHAPE.room and tokens[-1] != END:

@@ -49,7 +49,7 @@ def encode(text: str) -> list[int]:
 
 
 def parts(word: str) -> list[str]:
-    """What stands without a space in between: words, signs, and single digits."""
+    """Texts that are written without a space in between: words, signs, and single digits."""
     found: list[str] = []
     while word:
         fitting = [token for token in TOKENS[1:] if word.startswith(token)]
@@ -70,7 +70,7 @@ def decode(tokens: Sequence[int]) -> str:
 
 
 def piece(token: int, before: int) -> str:
-    """What a token adds to a text that ends with ``before``: its letters, after a space where one belongs."""
+    """The letters that a token adds to a text that ends with ``before``, after a space where one belongs."""
     text, last = TOKENS[token], TOKENS[before]
     if token == BEGIN:
         return ""

@@ -2,9 +2,9 @@
 
     python examples/writer/train.py [FOLDER]
 
-FOLDER (default: the folder of this file) receives weights.safetensors, in FP16. Needs PyTorch and
-safetensors; about ten minutes on one core. Every random choice is seeded. What the weights write
-is compared with right answers.
+FOLDER (default: the folder of this file) receives weights.safetensors, in FP16. It needs PyTorch and
+safetensors, and takes about ten minutes on one core. Every random choice is seeded. The answers of the
+trained weights are compared with the right ones.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Layer(nn.Module):
 
 
 class Writer(nn.Module):
-    """The decoder; the embedding is the last product too."""
+    """The decoder; the embedding is also the matrix of the last product."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -113,19 +113,19 @@ def batch(draw: random.Random, twins: bool) -> tuple[Tensor, Tensor, Tensor, Ten
 
 
 def first_rate(step: int) -> float:
-    """The share of the rate in the first stage: it rises, and then falls as a cosine does that ends later."""
+    """The share of the learning rate in the first stage: it rises, then falls as a cosine that ends later."""
     if step < WARM_UP:
         return (step + 1) / WARM_UP
     return 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * (step - WARM_UP) / (2600 - WARM_UP)))
 
 
 def second_rate(step: int) -> float:
-    """The share in the second stage: it falls to 0, with which the weights come to rest."""
+    """The share in the second stage: it falls to 0, where the weights settle."""
     return first_rate(STAGES[0]) * (1 - step / STAGES[1])
 
 
 def last_rate(step: int) -> float:
-    """The share in the last stage: it begins half as large and falls to 0 again."""
+    """The share in the last stage: it begins at half and falls to 0 again."""
     return second_rate(0) / 2 * (1 - step / STAGES[2])
 
 
@@ -133,7 +133,7 @@ RATES = (first_rate, second_rate, last_rate)
 
 
 def stage(model: Writer, number: int) -> None:
-    """Train a model in a stage, from 0 on; prints the loss every 100 steps."""
+    """Train a model in a stage that starts at step 0; prints the loss every 100 steps."""
     draw, steps, rate = random.Random(SEED + number), STAGES[number], RATES[number]
     optimizer = torch.optim.AdamW(model.parameters(), RATE, (0.9, 0.98), weight_decay=0.05)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
@@ -165,7 +165,7 @@ def train() -> Writer:
 
 @torch.no_grad()
 def score(model: Writer, count: int = 300) -> None:
-    """Print how many of some prompts are answered rightly, and what is wrong."""
+    """Print how many of some prompts are answered rightly, and the wrong answers."""
     draw, right = random.Random(1), 0
     for _ in range(count):
         prompt, answer = sentence(draw)

@@ -3,9 +3,9 @@
     python examples/writer/write.py [PROMPT ...] [--dtype NAME] [--threads N] [--temperature T] [--seed N]
                                     [--chips XxY] [--parallel DEGREES]
 
-Without a prompt it gets ten of its own, and their answers are judged; then it exits 1 if one is wrong. The
-last lines say how fast the text was written: by the emulator, in processor time, and by the chip, in
-simulated time.
+Without a prompt it takes ten of its own and judges their answers; it exits with 1 if one is wrong. The last
+lines say how fast the text was written: by the emulator, in processor time, and by the chip, in simulated
+time.
 """
 
 from __future__ import annotations
@@ -31,7 +31,11 @@ def arguments() -> argparse.Namespace:
     add("--temperature", type=float, metavar="T", help="draw the tokens; 1 as probable as they are")
     add("--seed", type=int, default=1, metavar="N", help="which tokens are drawn (1)")
     add("--chips", type=mesh, metavar="XxY", help="on so many linked chips, such as 2x1")
-    add("--parallel", metavar="DEGREES", help="how they share the work, such as pp=2 (heads and columns)")
+    add(
+        "--parallel",
+        metavar="DEGREES",
+        help="how they share the work, such as pp=2 (default: heads and columns)",
+    )
     found = parser.parse_args()
     if found.parallel is not None and found.chips is None:
         parser.error("argument --parallel: give --chips, too")
@@ -46,7 +50,7 @@ def arguments() -> argparse.Namespace:
 
 
 def streamed(writer: Writer, prompt: str, choose: Choice) -> str:
-    """Print a prompt and the answer while it is written; the answer."""
+    """Print a prompt, and the answer as it is written; returns the answer."""
     print(prompt, end="", flush=True)
     before, written = BEGIN, ""
     for token in writer.tokens(prompt, choose):

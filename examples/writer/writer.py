@@ -1,4 +1,4 @@
-"""The writer on the emulated chip: a session with two entries, one that reads and one that writes."""
+"""Run the writer on the emulated chip: a session with two entries, one that reads and one that writes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import tx8
 
 WEIGHTS = Path(__file__).parent / "weights.safetensors"
 BLOCK = 16
-"""Tokens of a prompt that are read at once; the room of the caches is a multiple of it."""
+"""Tokens of a prompt that are read at once; the length of the caches is a multiple of it."""
 
 Choice = Callable[[NDArray[np.float32], int], int]
 """The next token, from its logits and the most probable one."""
@@ -31,7 +31,7 @@ def greedy(_: NDArray[np.float32], most_probable: int) -> int:
 
 
 def sampled(temperature: float, seed: int) -> Choice:
-    """Tokens drawn with their probabilities; below a ``temperature`` of 1 the probable ones more often."""
+    """Tokens drawn with their probabilities; a ``temperature`` below 1 favours the probable ones."""
     random = np.random.default_rng(seed)
 
     def choose(logits: NDArray[np.float32], _: int) -> int:
@@ -48,8 +48,8 @@ def compiled(
     chips: tuple[int, int] | None = None,
     parallel: str | None = None,
 ) -> tx8.Program:
-    """The program of both entries in a format of floats; several ``chips`` share heads and columns, or as
-    ``parallel`` says."""
+    """The program of both entries in a format of floats; several ``chips`` share heads and columns, or work
+    as ``parallel`` says."""
     found = load_file(WEIGHTS) if weights is None else weights
     rows = {"read": BLOCK, "write": 1}
     models = {name: model(SHAPE, found, count, SHAPE.room) for name, count in rows.items()}
@@ -59,7 +59,7 @@ def compiled(
 
 
 class Writer:
-    """Writes the answers of prompts; with ``timed`` it counts the simulated cycles.
+    """Write the answers of prompts; with ``timed`` also count the simulated cycles.
 
     ``steps`` and ``seconds`` are those of the entry ``write``, in processor time.
     """
@@ -81,7 +81,7 @@ class Writer:
         self.session.close()
 
     def run(self, entry: str, tokens: Sequence[int], at: int) -> tuple[NDArray[np.float32], int]:
-        """Logits of the token after the last of some, which begin at a position; and the best token."""
+        """The logits of the token after a sequence that begins at a position, and the best token."""
         rows = BLOCK if entry == "read" else 1
         filled = np.zeros(rows, np.int64)
         filled[: len(tokens)] = tokens
@@ -94,12 +94,12 @@ class Writer:
         return found["logits"][last], int(found["next"][last])
 
     def read(self, tokens: Sequence[int]) -> tuple[NDArray[np.float32], int]:
-        """What ``run`` gives for the last token of a text, all of which is read anew."""
+        """The result of ``run`` for the last token of a text, all of which is read anew."""
         blocks = [(at, tokens[at : at + BLOCK]) for at in range(0, len(tokens), BLOCK)]
         return [self.run("read", block, at) for at, block in blocks][-1]
 
     def tokens(self, prompt: str, choose: Choice = greedy) -> Iterator[int]:
-        """The tokens of an answer, one after the other, up to its end or that of the caches."""
+        """The tokens of an answer in order, up to its end or the end of the caches."""
         text = encode(prompt)
         if len(text) >= SHAPE.room:
             raise ValueError(f"the prompt has {len(text)} tokens, the caches have room for {SHAPE.room}")

@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 DIGITS = HERE.parent / "digits"
 
 BLOCKS = (("block1", 16), ("block2", 32))
-"""The residual blocks of the ResNet and their channels; between them is a convolution to 32 after a pool."""
+"""The residual blocks of the ResNet and their channels; between them are a pool and a convolution."""
 
 
 def digits_task() -> Task:

@@ -1,4 +1,4 @@
-"""Magika, which says of what type a file is from the bytes at its ends; tf2onnx wrote it, for JAX."""
+"""Magika tells the type of a file from the bytes at its ends; tf2onnx exported it, for JAX."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def files() -> Iterator[tuple[str, bytes, str]]:
 
 
 def features(content: bytes, config: dict[str, Any]) -> Array:
-    """The bytes at both ends of a file, without white space around them, filled up with ``padding_token``.
+    """The bytes at both ends of a file, without surrounding white space, padded with ``padding_token``.
 
     int32 [1, beg_size + end_size].
     """
@@ -68,7 +68,7 @@ def features(content: bytes, config: dict[str, Any]) -> Array:
 
 
 def task() -> Task:
-    """Sixty files and more; the metric is how many types are right."""
+    """At least sixty files; the metric is the share of right types."""
     folder = package_file(PACKAGE, "magika", _FOLDER)
     config = json.loads((folder / "config.min.json").read_text())
     labels = config["target_labels_space"]

@@ -1,6 +1,6 @@
-"""Small files of known types, made on the spot: formats that Python writes, and sources in many languages.
+"""Make small files of known types: formats that Python writes, and sources in many languages.
 
-Texts are put together from words with a seed, so that every file is another one and the same everywhere.
+Texts are composed from words with a seed, so that files differ from each other but are the same everywhere.
 """
 
 from __future__ import annotations
@@ -172,4 +172,4 @@ _WRITERS = {
         {str(word): _prose(random, 2) for word in _WORDS}, fmt=plistlib.FMT_BINARY
     ),
 }
-"""What writes a file of each type."""
+"""The function that writes a file of each type."""

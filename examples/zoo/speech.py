@@ -1,8 +1,8 @@
 """Speech with known beginnings and ends, between pauses and in noise.
 
-espeak-ng speaks where it is installed (on Debian: apt-get install espeak-ng). Without it a voice is made
-here: the pulses of a larynx go through three resonances, which change from vowel to vowel, and noise stands
-for consonants.
+espeak-ng speaks if it is installed (on Debian: apt-get install espeak-ng). Otherwise a voice is made here:
+the pulses of a larynx go through three resonances, which change from vowel to vowel, and noise imitates
+consonants.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ def spoken(number: int) -> Array:
 
 
 def recording(number: int, seconds: float = 8.0) -> tuple[Array, Array]:
-    """Two sentences with pauses around them, in noise: samples, and where speech is, bool for each sample."""
+    """Two sentences with pauses around them, in noise: the samples, and a bool for each sample that says
+    whether it is speech."""
     random = np.random.default_rng(number)
     total = int(seconds * RATE)
     sound, speech = np.zeros(total), np.zeros(total, bool)
@@ -89,7 +90,7 @@ def recording(number: int, seconds: float = 8.0) -> tuple[Array, Array]:
 
 
 def _espeak(number: int) -> Array:
-    """A sentence by espeak-ng, whose rate is brought to ``RATE`` by linear interpolation."""
+    """A sentence by espeak-ng, resampled to ``RATE`` by linear interpolation."""
     voice = ("en", "en-us", "en+f3", "en+m2")[number % 4]
     command = ["espeak-ng", "-v", voice, "-s", "150", "--stdout", SENTENCES[number]]
     data = subprocess.run(command, check=True, capture_output=True).stdout

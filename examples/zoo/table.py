@@ -35,7 +35,7 @@ def cells(found: Measured) -> list[str]:
 
 
 def shown(scores: Mapping[str, float]) -> str:
-    """Metrics with their names; what may be far from 1 in per cent."""
+    """Metrics with their names, and the values far from 1 in per cent."""
     return ", ".join(
         f"{name} {value:.6f}" if name in ("cosine", "rank correlation") else f"{name} {100 * value:.2f} %"
         for name, value in scores.items()
@@ -49,8 +49,8 @@ def lines(rows: Iterable[Measured]) -> list[str]:
 
 
 def shortcomings(found: Measured) -> list[str]:
-    """The metrics that lost more than they may, one sentence each; bytes alone may, for then there are mixed
-    formats."""
+    """The metrics that lost more than allowed, one sentence each; bytes alone may lose more, because mixed
+    formats follow."""
     if found.dtype == BYTES:
         return []
     return [
@@ -61,7 +61,7 @@ def shortcomings(found: Measured) -> list[str]:
 
 
 def what_runs(rows: Sequence[Measured]) -> list[str]:
-    """What one run of each network computes, one line each."""
+    """The computation of one run of each network, one line each."""
     tasks = {row.task.name: row.task for row in rows}
     kept = [f"- {row.task.name}, {row.dtype}: {row.kept}" for row in rows if row.kept]
     about = [f"- {name}: {task.about}" for name, task in tasks.items()]

@@ -1,4 +1,4 @@
-"""What the zoo knows of a network: its model, inputs made on the spot, and how well answers do its task."""
+"""Define what the zoo knows of a network: its model, inputs, and how well answers solve its task."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class MissingPackage(Exception):
 
 @dataclass(frozen=True)
 class Task:
-    """A network and what is asked of it.
+    """A network and its task.
 
-    ``answers`` makes one array of the outputs of all runs: integers where the network decides something,
-    floats where it gives vectors. ``scores`` say by the name of a metric how good such answers are, between 0
-    and 1; their second argument are the answers of onnxruntime in fp32.
+    ``answers`` makes one array of the outputs of all runs: integers if the network decides, floats if it
+    gives vectors. ``scores`` gives the quality of such answers by the name of a metric, between 0 and 1; its
+    second argument is the answers of onnxruntime in fp32.
     """
 
     name: str
@@ -44,9 +44,9 @@ class Task:
     carried: Mapping[str, str] = field(default_factory=dict)
     """Outputs by the input that they are in the next run: the state of a network that hears a stream."""
     samples: Sequence[Inputs] = ()
-    """More inputs like those of the runs, that say which values bytes have to stand for; none: the runs."""
+    """More inputs like those of the runs, for the calibration of bytes; if empty, the runs serve."""
     about: str = ""
-    """What one run computes, for the page."""
+    """The computation of one run, for the page."""
 
 
 def package_file(package: str, module: str, relative: str) -> Path:
@@ -81,5 +81,5 @@ def cosine(found: Array, expected: Array) -> float:
 
 
 def all_values(outputs: Sequence[Outputs]) -> Array:
-    """Everything that a network gave, as one vector: run by run, and of each the outputs by their names."""
+    """All outputs of a network as one vector: run by run, the outputs of each by name."""
     return np.concatenate([np.asarray(found[name]).ravel() for found in outputs for name in sorted(found)])

@@ -2,8 +2,8 @@
 
     python examples/zoo/train_resnet.py [FILE]
 
-The data, their division, the optimiser and the layers are those of examples/digits. Needs NumPy,
-scikit-learn and safetensors; about two minutes on one core. Every random choice is seeded.
+The data, their division, the optimiser and the layers are those of examples/digits. It needs NumPy,
+scikit-learn and safetensors, and takes about two minutes on one core. Every random choice is seeded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ EPOCHS = 20
 
 
 class Sequence(Layer):
-    """Layers one after another; their parameters have the names of their layers before their own."""
+    """Layers one after another; the names of their parameters begin with the names of the layers."""
 
     def __init__(self, **layers: Layer) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class Sequence(Layer):
         self.parameters = self._joined("parameters")
 
     def _joined(self, what: str) -> dict[str, Array]:
-        """A dictionary of all layers as one; the arrays are the same."""
+        """The parameters of all layers in one dictionary; the arrays are the same."""
         return {
             f"{name}.{key}": array
             for name, layer in self.layers.items()

