@@ -121,7 +121,7 @@ arguments begin in the text)."""
 
 
 class Assembly:
-    """A program while its text is read; ``name`` stands for the text in messages.
+    """A program while its text is read; ``name`` replaces the text's name in messages.
 
     Mistakes are collected by ``report``, so that all of them are found. ``run`` assembles the lines of a
     source: directives call it for the lines that macros, repetitions and included files bring in.
@@ -287,7 +287,8 @@ class Assembly:
             self.listing.append(ListingRow(source, index, section, start, section.size - start))
 
     def parse_counter(self, source: Source) -> Callable[[int], None] | None:
-        """The function that counts what the grammar parses of expanded lines; None for lines of a file."""
+        """The function that counts the symbols of expanded lines that the grammar parses; None for lines of a
+        file."""
         return self.program.volume.parse if source.expanded else None
 
     def operands(self, source: Source, index: int, text: str, start: int, *, truth: bool = False) -> Operands:

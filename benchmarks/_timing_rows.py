@@ -44,7 +44,7 @@ def core_rows() -> list[Row]:
     """Issue, registers, joins."""
     packets = lines(*(lines(mark(i), ct(128, i % 2)) for i in range(7)), mark(7), WAIT)
     samples = (3558, 322, 561, 365, 236, 237, 218)
-    settling = "which of them comes to a new line of code depends on the probe; their sum is the row below"
+    settling = "which submission reaches a new line of code depends on the probe; their sum is the row below"
     issues = [
         Row(
             "core",

@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = with_value(with_value(arguments, "--stats", "text"), "--prove", "")
     given = with_operand(given, "--input")
     options = parsed(parser, given)
-    options.asked_dtype = options.dtype  # what is chosen for a network of floats becomes its --dtype
+    options.asked_dtype = options.dtype  # with a network of floats, the chosen format becomes its --dtype
     check_usage(parser, options)
     gc.set_threshold(_COLLECT_AFTER)
     atexit.register(gc.freeze)  # the collection at exit would take a tenth of a short run

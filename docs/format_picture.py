@@ -1,4 +1,4 @@
-"""Draw docs/pictures/formats.svg: what the network for digits loses in each format, against its cycles.
+"""Draw docs/pictures/formats.svg: the loss of each format for the network for digits, against its cycles.
 
 python docs/format_picture.py
 """

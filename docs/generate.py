@@ -1,10 +1,10 @@
 """Write docs/isa, docs/operators.md, docs/coefficients.md and the passes in docs/compiler.md.
 
     python docs/generate.py            rewrite the pages
-    python docs/generate.py --check    exit status 1 when a page is not what the records say, or too many
+    python docs/generate.py --check    exit status 1 if a page differs from the records, or is superfluous
 
-Everything on those pages comes from the records (``tx8isa/table/manual.py``) and, for the bytes of the
-examples, from the assembler; nothing is said a second time here. Pages of the folder that no record asks
+All text of those pages comes from the records (``tx8isa/table/manual.py``), and the bytes of the examples
+from the assembler; this script adds none. Pages of the folder that no record asks
 for are removed. The coefficients are those of the packaged machine description. The page of operators is
 made from their records and lowerings (``compiler/tools/support.py``), the table of passes from what each
 says of itself.
@@ -258,7 +258,7 @@ def limits(figure: Coefficient) -> str:
 
 
 def with_coefficients(page: str) -> str:
-    """The page on time with its table made anew; ValueError when it has no place for it."""
+    """The page on time with a new table; ValueError if it has no place for one."""
     columns = ("coefficient", "value", "range", "unit", "how sure", "source")
     lines = table(columns, coefficients(load_machine(None)))
     return with_region(page, TIMING.name, (BEGIN, END), lines)
@@ -274,7 +274,7 @@ def with_region(page: str, name: str, marks: tuple[str, str], lines: Iterable[st
 
 
 def with_passes(page: str) -> str:
-    """The page of the compiler with its table made anew; ValueError when it has no place for it."""
+    """The page of the compiler with a new table; ValueError if it has no place for one."""
     lines = table(("pass", "what it does"), ((f"`{step.name}`", pass_summary(step)) for step in PIPELINE))
     return with_region(page, COMPILER.name, (PASSES_BEGIN, PASSES_END), lines)
 
@@ -299,12 +299,12 @@ def stale(wanted: dict[str, str]) -> Iterator[str]:
         if name not in wanted:
             yield f"{TARGET.name}/{name} is a page too many"
         elif name not in here or (TARGET / name).read_text(encoding="utf-8") != wanted[name]:
-            yield f"{TARGET.name}/{name} is not what the records say"
+            yield f"{TARGET.name}/{name} differs from the records"
     page = TIMING.read_text(encoding="utf-8")
     if with_coefficients(page) != page:
         yield f"{TIMING.name} has other coefficients than the machine description"
     if not OPERATORS.exists() or OPERATORS.read_text(encoding="utf-8") != operators_page():
-        yield f"{OPERATORS.name} is not what the records say"
+        yield f"{OPERATORS.name} differs from the records"
     page = COMPILER.read_text(encoding="utf-8")
     if with_passes(page) != page:
         yield f"{COMPILER.name} has other passes than the compiler"

@@ -80,7 +80,7 @@ CURVES = (
 
 
 def wanted() -> Iterator[tuple[str, int, tuple[int, int], int, int]]:
-    """Network, batch, mesh and degrees of the points: the batch is dealt first, then products are shared."""
+    """Network, batch, mesh and degrees of the points: first the batch is divided, then products."""
     for x, y in MESHES:
         yield RESNET, BATCH, (x, y), x * y, 1
         if x * y in SHARED:
@@ -119,7 +119,7 @@ def on_curve(points: list[Point], curve: Curve) -> list[Point]:
 
 
 def in_parts(points: list[Point], point: Point) -> tuple[int, int]:
-    """The fewest cycles in which the chips compute what they are dealt, and in how many runs.
+    """The fewest cycles in which the chips compute their parts of the batch, and in how many runs.
 
     A chip may take its part of the batch at once, or run a smaller part several times, one after another.
     """
@@ -211,13 +211,13 @@ is as many times as fast as there are chips.
 
 ![How much faster many chips are than one](pictures/scaling.svg)
 
-A batch is dealt first (`dp`), which exchanges nothing; chips beyond its size share the products (`tp`).
+A batch is divided first (`dp`), which needs no exchange; chips beyond its size share the products (`tp`).
 "Exchanges" are the cycles of phases in which chips exchange values. A group is a rectangle of the mesh, so
 its links carry nothing of other groups.
 
-A chip takes what it is dealt at once, or in several runs of a smaller part, whichever takes less: "best" has
-the cycles, "runs" how many there are. Ratios have two bases: one chip that takes the whole batch in its best
-way, and one that takes one after another.
+A chip computes its part of the batch at once, or in several runs of a smaller part, whichever takes less:
+"best" has the cycles, "runs" their number. Ratios have two bases: one chip that computes the whole batch in
+its best way, and one that computes one image or sequence after another.
 """
 
 

@@ -34,7 +34,7 @@ usage: python -m tx8                     the version, and where documents and ex
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Print the version and the folders, or do what a command says; status 1 when that fails."""
+    """Print the version and the folders, or execute a command; status 1 if that fails."""
     match list(arguments):
         case []:
             return _places()

@@ -161,8 +161,8 @@ def c_kernel(
     """Compile and link a kernel: a C function that gets a pointer to its arguments, 64 bits for each.
 
     ``sources``: C files, object files and archives; ``flags``: further ones for the compiler. ``issue``:
-    simulated time counts the vendor's library, or this project's library as it is executed (``text``).
-    Tx8Error without GCC, for its errors, and for a function that the sources do not define.
+    simulated time counts submissions by the vendor's library, or this project's library as executed
+    (``text``). Tx8Error without GCC, for its errors, and for a function that the sources do not define.
     """
     paths = [Path(p) for p in ([sources] if isinstance(sources, str | Path) else sources)]
     for path in paths:

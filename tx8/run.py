@@ -215,7 +215,7 @@ class Run:
 
     @cached_property
     def _page_data(self) -> Parts:
-        """Return what the page of ``report`` shows, as texts and arrays."""
+        """Return the contents of the page of ``report``, as texts and arrays."""
         from emulator.watch.report.data import content
         from emulator.watch.report.sink import ReportSink
 
@@ -359,7 +359,7 @@ def start_on_chips(
 
 @contextmanager
 def _printing(run: Run) -> Iterator[Show]:
-    """Collect what the program prints; show it if the run fails."""
+    """Collect the output of the program; show it if the run fails."""
     written: list[bytes] = []
     try:
         yield lambda _, data: written.append(data)

@@ -139,8 +139,8 @@ def _holds(call: Call) -> bool:
 
 
 def _branch(call: Call, taken: bool, index: int) -> int:
-    """Return the index of the line after which assembly continues: that of the condition if it holds, else
-    that of the alternative that holds, or of the .endif."""
+    """Return the index of the line after which assembly continues: the condition's line if it holds,
+    otherwise that of the alternative that holds, or of the .endif."""
     source = call.source
     while not taken:
         index = _skip(call, index)

@@ -206,7 +206,7 @@ def _fill(call: Call) -> None:
 
 
 def _alignment(call: Call) -> list[int]:
-    """Return the numbers of an alignment, whose fill may be left out: ``.p2align 4,,15``."""
+    """Return the numbers of an alignment, whose fill is optional: ``.p2align 4,,15``."""
     before, _, after = call.text[call.start :].partition(",")
     filled = after.lstrip().startswith(",")
     shown = replace(call, text=f"{call.text[: call.start]}{before},0{after}") if filled else call

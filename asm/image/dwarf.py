@@ -131,7 +131,7 @@ def _functions(image: Image, segment: Segment) -> Iterator[tuple[str, bool, int,
     """(name, whether global, address, bytes) of the functions of a segment, in the order of their addresses.
 
     As in GNU as, these are the symbols of type function; a debugger takes other labels from the symbol table.
-    A function without a size, or with one that is too large, ends where the next one begins.
+    A function without a size, or whose size is too large, ends where the next one begins.
     """
     end = segment.address + len(segment.data)
     found = {

@@ -89,7 +89,7 @@ class ShapesNote(_Record, frozen=True):
 
 
 class EntryPointNote(_Record, frozen=True):
-    """One of several networks."""
+    """The entry of a network, in a program of several networks."""
 
     name: str
     address: _Unsigned

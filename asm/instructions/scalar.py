@@ -207,7 +207,7 @@ def place_fields(
 
 
 def rounding_name(code: int) -> str:
-    """A rounding mode as it is written."""
+    """A rounding mode as written in assembly."""
     return next(name for name, number in ROUNDING_MODES.items() if number == code)
 
 

@@ -39,7 +39,7 @@ class Place(Scope, Protocol):
         """Return True if a symbol is weak and defined nowhere."""
 
     def is_number(self, name: str) -> bool:
-        """Return True if a symbol stands for a known number."""
+        """Return True if a symbol has a known number."""
 
 
 class Slot(ABC):

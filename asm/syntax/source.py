@@ -1,4 +1,4 @@
-"""Lines of a program, where they came from, and their statements; the files that a program includes."""
+"""Lines of a program, their origins, and their statements; the files that a program includes."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def odd_blank(line: str) -> int | None:
 
 
 def statements(line: str) -> list[tuple[int, int]]:
-    """[start, end) of each statement of a line, comments left out."""
+    """[start, end) of each statement of a line, without comments."""
     if not SPECIAL.search(line):
         return [(0, len(line))]
     found, start = [], 0
@@ -104,9 +104,9 @@ def statements(line: str) -> list[tuple[int, int]]:
 class Source:
     """A file, or the lines that a macro or a repetition makes.
 
-    ``first``: line number of ``lines[0]``; ``numbers``: those of all lines, where they do not follow from it.
-    ``file`` and ``line`` (-1: its own) are written to the line table; without a file there is no row.
-    ``notes`` name the expansions and files that led here.
+    ``first`` is the line number of ``lines[0]``; ``numbers`` has those of all lines, unless they are
+    consecutive. ``file`` and ``line`` (-1: its own) are written to the line table; without a file there is no
+    row. ``notes`` name the expansions and files that led here.
     """
 
     name: str

@@ -13,7 +13,7 @@ from tx8isa.tools.files import Bytes, made_folder, write_together
 CONSTANTS_FILE = "prog.const"
 """File with the data of the constants, which the assembly text of a program includes."""
 DEFAULT_TILES = 16
-"""Tiles of a program for which the user gives no number, or all tiles of a machine that has fewer."""
+"""Default number of tiles of a program; all tiles of a machine that has fewer."""
 
 
 def write_program(

@@ -79,7 +79,7 @@ class Constant:
 
     @property
     def key(self) -> Source | None:
-        """The key of the data; None where they have no origin."""
+        """The key of the data; None if they have no origin."""
         return None if self.origin is None else source_key(self.origin.source, self.fmt, *self.origin.way)
 
 

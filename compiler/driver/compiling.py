@@ -47,8 +47,8 @@ def compile_entries(
 
     Equal constants are stored once; the first entry is the default. ``states`` are inputs and outputs that
     are the same memory, also across graphs that have them. The other arguments are those of
-    ``compile_graph``; ``dtype`` is by default that of the first graph. GraphError for graphs that cannot be
-    compiled, with the entry, or cannot share a state.
+    ``compile_graph``; the default of ``dtype`` is that of the first graph. GraphError for graphs that cannot
+    be compiled, with the entry, or cannot share a state.
     """
     from compiler.evaluation.states import with_states_of_entries
     from compiler.evaluation.storage import default_dtype

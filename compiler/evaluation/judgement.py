@@ -1,8 +1,8 @@
 """Compares the outputs of a run with the reference, and tells whether the program or the format is at fault.
 
 The reference evaluates the model in binary64 with inputs and weights that are not rounded. A format rounds
-them before anything is computed; the error of that rounding alone is measured with the same reference. So is
-the error of quantising, if the program computes with bytes what the model has as floats.
+them before anything is computed; the error of that rounding alone is measured with the same reference. So
+does the error of quantising, if the program computes in bytes what the model has as floats.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ def default_dtype(graph: Graph) -> str:
 
 
 def compute_format(dtype: str) -> Format:
-    """The format of a --dtype; GraphError for one that is not supported."""
+    """The format of a --dtype; GraphError if it is not supported."""
     if dtype == "int8":
         floats = f"formats that need none are {', '.join(STORAGE)}"
         raise GraphError([f"--dtype int8 needs samples of the inputs: --calibrate FILE.npz; {floats}"])

@@ -13,7 +13,7 @@ class Fate:
     """The fate of one node of a model.
 
     ``refusal`` is its error; it may name a node inside of this one. ``parts`` are the nodes of the graph that
-    stand for it, none if it is computed when compiling. A node that uses results of a refused one is not
+    replace it, none if it is computed when compiling. A node that uses results of a refused one is not
     ``examined``.
     """
 

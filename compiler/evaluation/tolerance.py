@@ -98,7 +98,7 @@ def judge(
     declared: str | None = None,
     limit: Tolerance | None = None,
 ) -> Verdict:
-    """Compare an output with what was expected.
+    """Compare an output with its expected value.
 
     ``dtype`` is the compute type (``fp32``, ``tf32``, ``fp16``, ``bf16``). ``declared`` is the dtype that the
     graph declares for the output; without it, that of ``got`` (bfloat16 that travels as float32 must say so).

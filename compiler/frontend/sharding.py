@@ -1,8 +1,8 @@
 """The sharding that an ONNX model was written with: its configurations of devices (IR version 11).
 
 A configuration has a number of devices. For it a node lists the devices with the parts of its operands and
-results, and its stage of a pipeline. A sharding that ONNX does not allow is refused here. One that this
-compiler does not support is recorded, and refused when it compiles for several chips.
+results, and its stage of a pipeline. A sharding that ONNX does not allow is refused here. An unsupported
+sharding is recorded, and refused when the model is compiled for several chips.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ def _write(kernel: Kernel, work: AnyWork, separately: bool) -> None:
 
 
 def _summary(work: AnyWork) -> str:
-    """The comment in the assembly that says what a phase computes."""
+    """The comment in the assembly that describes a phase."""
     stages = work.stages if isinstance(work, SequenceWork) else (work,)
     names = " > ".join(map(_names, stages))
     inputs = ", ".join(_description(tensor) for tensor in work.operands if tensor is not None)

@@ -208,7 +208,7 @@ def without_exchanges(work: AnyWork) -> AnyWork:
 def exchanges_in(work: SequenceWork, needed: Sequence[StageExchange]) -> tuple[StageExchange, ...]:
     """The exchanges that were decided for a sequence; without a decision, the needed ones.
 
-    GraphError if one that is needed is missing or comes too late.
+    GraphError if a needed group is missing or comes too late.
     """
     if work.exchanges is None:
         return tuple(needed)

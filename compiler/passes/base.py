@@ -60,7 +60,7 @@ class StateUpdate:
     copied: str = ""
 
     def __str__(self) -> str:
-        how = f"node '{self.node}' {'writes what is new' if self.parts else 'writes it'}"
+        how = f"node '{self.node}' {'writes new elements' if self.parts else 'writes it'}"
         return f"state {self.past}={self.present}: {f'copied, {self.copied}' if self.copied else how}"
 
 
@@ -171,7 +171,7 @@ class RangedContext(Context):
     ranged: RangedGraph | None = None
     """The extents and numbers of the graph that depend on these sizes; None before pass ``sizes``."""
     domain: Domain | None = None
-    """While code is generated, the points for which it is right."""
+    """The points for which the code is right, while code is generated."""
     size_loads: dict[str, Size] = field(default_factory=dict)
     """The sizes that the code loads, by their text."""
     versions: dict[str, list[PlannedVersion]] = field(default_factory=dict)

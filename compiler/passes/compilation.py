@@ -329,7 +329,7 @@ def _placed_alike(sets: StageSets, machine: Machine) -> dict[tuple[int, ...], Pl
 
 
 def _placed(data: Data, machine: Machine) -> PlacedConstants:
-    """Place constants from the beginning of a bank on; returns their places and total bytes."""
+    """Place constants from the beginning of a bank; returns their places and total bytes."""
     begin = f"        .section .ddr\n        .balign {data.bank}\n{BEGIN}:\n        .text\n        ecall\n"
     lines = "\n".join(data.out.lines)
     image = _assembled(f"{begin}{lines}\n        .section .ddr\n        .byte 0\n", data.blob, machine)

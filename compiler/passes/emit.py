@@ -313,7 +313,7 @@ def _declare(
     """Write the directives for the memory of all values that are not constants, and for symbols inside it.
 
     Inputs and outputs are declared in the order of the graph. One with separate memory is declared after its
-    predecessors. Returns those that are not declared yet.
+    predecessors. Return the ones that are not declared yet.
     """
     sizes: dict[str, int] = {}
     constants = {operation.symbol for operation in sources if isinstance(operation, LoadConstOp)}

@@ -41,8 +41,8 @@ from .base import Context, operations
 
 
 def put_graph(context: Context, module: ModuleOp, more: Mapping[str, Attribute] | None = None) -> None:
-    """Replace the content of a module by ``context.graph``, and the context's constants by those that it
-    reads.
+    """Replace the content of a module by ``context.graph``, and the context's constants by those of the
+    graph.
 
     ``more`` are additional attributes of the subgraph.
     """

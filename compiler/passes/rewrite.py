@@ -1,7 +1,7 @@
 """Pass ``rewrite``: the graph becomes one of fewer operators, all of which have lowerings.
 
 Operators that exporters write out as several nodes become one node again (``compiler/rewrite``), and
-composite operators are expanded. The attribute ``rewrites`` of the subgraph lists what was applied.
+composite operators are expanded. The attribute ``rewrites`` of the subgraph lists the applied rewrites.
 """
 
 from __future__ import annotations

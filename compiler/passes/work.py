@@ -167,7 +167,7 @@ class _Builder:
         return Step(member.node.data, member.op, call, tuple(self._operands(member, call)), at)
 
     def _operands(self, operation: NodeOperation, call: Call) -> Iterator[DdrTensor | None]:
-        """A tensor per operand of the call; None for one that is known when compiling, omitted, or in SPM."""
+        """A tensor per operand of the call; None if it is known when compiling, omitted, or in SPM."""
         present = dict(zip(operand_positions(operation), operation.operands, strict=True))
         for at in range(len(call.inputs)):
             value = self.outer(present[at]) if at in present else None

@@ -74,9 +74,9 @@ class DecisionTable:
     """The decisions for one graph, in the order of its nodes.
 
     ``loss``: the loss in terms of ``metric`` on the calibration data; None if it was not asked for.
-    ``others``: other operators that stay in float, as text. ``narrow``: the format of nodes without a wider
-    one; ``dtype``: that of the floats. ``trials``: the compared choices, the chosen one first; empty without
-    a comparison. ``origin``: the data of the loss, if not the calibration data.
+    ``others``: other operators that stay in float, as text. ``narrow`` is the format of nodes without a wider
+    one, ``dtype`` that of the floats. ``trials``: the compared choices, the chosen one first; empty without a
+    comparison. ``origin``: the data of the loss, if not the calibration data.
     """
 
     graph: str

@@ -99,7 +99,7 @@ class Places:
         return from_bytes and (self._is_averaged(node) or self._is_read(self.result(node), found))
 
     def _is_averaged(self, node: Node) -> bool:
-        """Return True if a pool averages a sum. As bytes the sum can be a stage of the stack before."""
+        """Return True if a pool averages a sum. As bytes, the sum can be a stage of the stack before it."""
         return any(_averages(user) for user in self._users[self.result(node)])
 
     def _is_read(self, name: str, found: Collection[str]) -> bool:

@@ -67,7 +67,7 @@ class RewrittenGraph:
         self._builders = 0
         self.budget = budget_of(self.constants)
 
-    # --- what a rewrite asks -----------------------------------------------------------------------------
+    # --- questions of a rewrite ----------------------------------------------------------------------------
 
     def producer(self, name: str, *ops: str) -> Node | None:
         """Return the node that computes a value, if it has one of these operators; without them any node."""
@@ -122,7 +122,7 @@ class RewrittenGraph:
                 return (x, number) if self.shape(x) == self.shape(node.outputs[0]) else None
         return None
 
-    # --- what a rewrite makes ---------------------------------------------------------------------------
+    # --- nodes that a rewrite makes ------------------------------------------------------------------------
 
     def builder(self, node: Node) -> Builder:
         """Return a builder of nodes that replace ``node``."""

@@ -276,8 +276,7 @@ def _widened(seen: StridedView, columns: int, first: int, all_columns: int) -> S
 
 
 def _together(graph: RewrittenGraph, node: Node) -> Replacement | None:
-    """Join the products of one value with constant matrices, of which operands are views, into one
-    product."""
+    """Join the products of a value with constant matrices, whose views are the operands, into one product."""
     found = [part for of in range(3) if (part := _operand(graph, node, of)) is not None]
     parts = [part for part in found if sum(other.x == part.x for other in found) > 1]
     if not parts or len({part.x for part in parts}) > 1:

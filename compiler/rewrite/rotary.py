@@ -23,8 +23,7 @@ PICKS = (*RESHAPES, "Neg", "Mul", "Slice", "Split", "Gather", "Concat")
 def picked_features(graph: RewrittenGraph, name: str, source: str) -> Array | None:
     """Return the feature of ``source`` that a value has at each index of the axes after its leading ones.
 
-    Features are numbered from 1 on, and negative where they are negated. None if the value has other elements
-    too.
+    Features are numbered from 1, and negative if they are negated. None if the value has other elements too.
     """
     if name == source:
         return np.arange(1, graph.shape(source)[-1] + 1)

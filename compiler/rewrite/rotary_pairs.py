@@ -21,7 +21,7 @@ from .rotary import PICKS, picked_features
 
 @dataclass(frozen=True)
 class _Term:
-    """Features of x, numbered from 1 on, times a table; ``sign`` is 1 or -1."""
+    """Features of x, numbered from 1, times a table; ``sign`` is 1 or -1."""
 
     sign: int
     columns: tuple[int, ...]

@@ -203,7 +203,7 @@ def execute(
     graph: Path,
     source: FloatModel | None,
 ) -> tuple[int, Outcome | None]:
-    """Run the program, judge its outputs, write and print what the options ask for.
+    """Run the program, judge its outputs, and write and print as the options say.
 
     Return the exit status and the outcome, None after a fault. ``source``: the network of floats that was
     quantised.

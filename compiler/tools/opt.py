@@ -37,8 +37,8 @@ def make_parser() -> argparse.ArgumentParser:
     add("file", help="a graph, as for tx8cc, or .mlir that this tool has written")
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--passes", metavar="A,B,C", help="run these passes, in this order")
-    which.add_argument("--until", metavar="PASS", help="run those that are left, up to and with this one")
-    which.add_argument("--pipeline", action="store_true", help="run all that are left")
+    which.add_argument("--until", metavar="PASS", help="run the remaining passes, up to this one")
+    which.add_argument("--pipeline", action="store_true", help="run all remaining passes")
     add(
         "-o",
         dest="output",

@@ -204,7 +204,7 @@ def _constants(module: ModuleOp, path: Path) -> dict[str, Array]:
             arrays = _read_arrays(archive, path)
         for tensor, (place, *digest) in described:
             if place == _OMITTED:
-                found = f"constant '{tensor.name}' was left out of the text; write it with -o FILE"
+                found = f"constant '{tensor.name}' is not in the text; write it with -o FILE"
                 raise GraphError([f"{path}: {found}"])
             if place != _IN_FILE:
                 raw = bytes.fromhex(place.removeprefix(_HEXADECIMAL))

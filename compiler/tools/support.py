@@ -96,7 +96,7 @@ def _parts(record: Operator) -> set[str]:
     """Return the operators that an expansion may use.
 
     Two operators that name each other do not expand to each other, because expansions end. One of them only
-    shares code with the other, and is left out.
+    shares code with the other, and is not listed.
     """
     parts = _named_by(record.name)
     return {name for name in parts if record.name not in _named_by(name) or _is_base(name, record.name)}

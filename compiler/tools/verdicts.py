@@ -43,7 +43,7 @@ def fault_document(program: Program, dtype: str, fault: RunFault) -> str:
 
 
 def nodes_document(program: Program, dtype: str, found: Verification) -> str:
-    """Return the verdicts on every node, and the first one that is wrong."""
+    """Return the verdicts on every node, and the first failed one."""
     outputs = [{"name": name, **_judgement(item)} for name, item in found.outputs.items()]
     wrong = None if found.at is None else found.at.name
     nodes = [_node(item) for item in found.checks]

@@ -100,7 +100,7 @@ def _tiles(sheet: Sheet, homes: dict[int, tuple[range, range]]) -> None:
 
 
 def _copies(sheet: Sheet, slices: list[Slice]) -> float:
-    """Arrows from the tile to those that it sends to, and what they are; the place below."""
+    """Arrows from the tile to those that it sends to, and their labels; returns the place below."""
     sent: dict[frozenset[int], list[Slice]] = {}
     copies = [s for s in slices if s.name == "dte.broadcast"]
     for copy in copies:

@@ -54,7 +54,8 @@ def draw_lanes(
     colours: Callable[[Slice], tuple[str, str]] = engine_colours,
     label: Callable[[Slice], str] = no_label,
 ) -> float:
-    """Draw the lanes of one tile from ``top`` on; the place below them. Waits of the core are its bars."""
+    """Draw the lanes of one tile, starting at ``top``; returns the place below them. Waits of the core are
+    its bars."""
     slices = list(slices)
     for row, track in enumerate(tracks):
         y = top + row * LANE

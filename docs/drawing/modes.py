@@ -1,4 +1,4 @@
-"""The modes of the DTE: what an instruction brings where, read from the memories after a run."""
+"""The modes of the DTE: which blocks an instruction copies where, read from the memories after a run."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def draw() -> str:
 def found(mode: Mode) -> dict[str, list[int]]:
     """Memories by name, each with the number of the block that is in each place after a run, or 0.
 
-    Memories to which nothing came are left out.
+    Memories that received nothing are left out.
     """
     text = PROGRAM.format(blocks=BLOCKS, elements=ELEMENTS, instruction=mode.instruction)
     numbers = np.arange(1, BLOCKS + 1, dtype=np.float32)
@@ -110,7 +110,7 @@ def _blocks(memory: np.ndarray) -> list[int]:
 
 
 def _mode(sheet: Sheet, mode: Mode, left: float, top: float) -> float:
-    """Draw a mode: its name, the source, and each memory with what has come there; its height."""
+    """Draw a mode: its name, the source, and the blocks that each memory received; returns the height."""
     sheet.write(left, top + 16, f"*{mode.name}", size=14)
     sheet.write(left, top + 32, _amounts(mode), fill=GREY)
     origin, y = left + 46, top + 42

@@ -55,7 +55,7 @@ def program() -> tx8.Program:
 
 
 def number(found: Slice) -> int:
-    """The number of an instruction on its tile; of a wait, that of the instruction after it."""
+    """The number of an instruction on its tile; for a wait, that of the next instruction."""
     return int(found.more.get("instruction number", found.more.get("next instruction", 0)))
 
 

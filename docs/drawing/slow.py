@@ -54,7 +54,7 @@ def slices(step: str) -> list[Slice]:
 
 
 def spans(picture: Picture, step: str) -> dict[str, list[tuple[float, float]]]:
-    """Begin and end of what a picture shows of a program, in microseconds, by track."""
+    """Begin and end of the part of a program that a picture shows, in microseconds, by track."""
     found: dict[str, list[tuple[float, float]]] = {}
     for each in slices(step):
         if each.end > picture.begin and each.begin < picture.end:

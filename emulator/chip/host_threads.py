@@ -8,7 +8,7 @@ time takes barriers, copies and exits from here.
 
 Results do not depend on the thread that runs a tile, because its work in a round needs no other tile.
 
-``work`` and what it calls are compiled; ``shared`` is the address of the words that the threads share.
+``work`` and its callees are compiled; ``shared`` is the address of the words that the threads share.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def make_enter(barrier: int, size: int) -> Function:
     """``barrier``, ``size``: number of the record of ncc.barrier, and bytes of that instruction."""
 
     def enter_barrier(shared: int, row: int, tile: int) -> int:
-        """Let a tile wait at the barrier that it has come to."""
+        """Let a tile wait at the barrier that it has reached."""
         tile_state = get(row, STATE)
         queue = get(tile_state, state.QUEUE) + 8 * queues.WORDS * get(tile_state, state.WORKER)
         everyone = get(shared, EVERYONE)
@@ -254,7 +254,7 @@ def make_serve(control: Function, exit_tile: Function, set_priority: Function) -
     store to that register, if a tile has stopped at one."""
 
     def serve(shared: int, row: int, tile: int, reason: int) -> int:
-        """Serve the reason for which a tile has stopped."""
+        """Serve the reason why a tile has stopped."""
         if reason == stop.CONTROL:
             return s64(control(shared, row, tile))
         if reason == stop.SYSTEM:
@@ -267,7 +267,7 @@ def make_serve(control: Function, exit_tile: Function, set_priority: Function) -
 
 
 def make_work(serve: Function) -> Function:
-    """``serve`` handles the reason for which a tile has stopped, if it can."""
+    """``serve`` handles the reason why a tile has stopped, if it can."""
 
     def run_tile(shared: int, row: int, tile: int) -> bool:
         """Run a tile until its part in the round ends; False when it needs Python first."""

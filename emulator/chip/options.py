@@ -64,7 +64,7 @@ def host_cores() -> int:
 
 
 def discard(file: int, data: bytes) -> None:
-    """Discard what a program writes."""
+    """Discard the output of a program."""
 
 
 DEFAULTS: RunOptions = {

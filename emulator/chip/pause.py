@@ -1,7 +1,7 @@
 """Interrupting a run at an instruction, so that its state can be saved or a debugger can look at it.
 
 Instructions are found by marks in copies of the decoded words: "no instruction here". The program in memory
-stays as it is, and between the marks it runs at full speed.
+is unchanged, and runs at full speed between the marks.
 """
 
 from __future__ import annotations

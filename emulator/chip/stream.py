@@ -14,7 +14,7 @@ from emulator.tile.fault import Fault, FaultKind
 
 STREAMS, PACKETS = 64, 32
 FIRST_SRAM_STREAM = 32
-"""Streams below end in DDR, from here on in the SPM (spec)."""
+"""Streams with smaller numbers end in DDR, the others in SPM (spec)."""
 COUNT_MASK = (1 << 24) - 1
 """Bits of a packet's length, and of its count of bytes."""
 

@@ -238,7 +238,7 @@ class Traffic:
         return f"{place(self.image, tile, tile.pc - size)} {self.waits_for(tile)}"
 
     def waits_for(self, tile: Tile) -> str:
-        """Return what a hanging tile waits for."""
+        """Return what a hanging tile is waiting for."""
         if tile.status is not Status.BARRIER:
             what = self.polls[tile.number]
             return f"polls {what}, which no other tile will change" if what else "loops without progress"

@@ -168,7 +168,8 @@ class LinkedChip(System):
         return any(tile.status is Status.RUNNING for tile in self.tiles)
 
     def step(self, bound: int, limit: int) -> Outgoing:
-        """Advance until messages from ``bound`` on could change something, by at most one round."""
+        """Advance by at most one round, but only to a point where no message after ``bound`` could change
+        anything."""
         if self.failure:
             return Outgoing([], [], False)
         before = self.rounds, self.time.now, self.time.next_event, self.promise

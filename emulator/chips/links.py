@@ -34,7 +34,7 @@ class Hop(NamedTuple):
     number: int
     """Number of messages that passed that link before it."""
     chip: int
-    """The chip that it comes to."""
+    """The chip that receives it."""
     message: Sent
 
 

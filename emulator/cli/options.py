@@ -114,7 +114,7 @@ def _add_views(parser: argparse._ArgumentGroup) -> None:
         nargs="?",
         const="text",
         choices=("text", "json"),
-        help="print where the time went, in simulated cycles, and what was executed; with =json for machines",
+        help="print where the time went, in simulated cycles, and executed instructions; =json for machines",
     )
     add("--against", metavar="OLD.json", help="print what differs from a run that --report has written")
     add("--json", action="store_true", help="print what became of the run, as one JSON object")

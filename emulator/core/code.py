@@ -75,8 +75,8 @@ class Code:
         return word & (1 << 8 * size) - 1 if inside else None
 
     def missing(self, address: int) -> int:
-        """Return the address that cannot be fetched where ``word`` is None: that of the instruction, or one
-        after it."""
+        """Return the address that cannot be fetched if ``word`` is None: that of the instruction, or of its
+        second half."""
         begins = any(first <= address <= first + length - PARCEL for first, length in self.runs)
         return address + PARCEL if begins else address
 

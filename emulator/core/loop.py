@@ -352,7 +352,7 @@ def engine_source() -> str:
 
 
 def generate_run(checked: int = UNCHECKED) -> Run:
-    """Write the loop: a plain function of the state's address; ``checked``: what it checks."""
+    """Write the loop: a plain function of the state's address; ``checked`` names the checks."""
     numbers = _numbers()
     names = Names()
     names.scope.update({function.__name__: function for function in USED})

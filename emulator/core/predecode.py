@@ -166,8 +166,8 @@ def reads_hart() -> int:
 
 @cache
 def host_operation(mnemonic: str) -> int:
-    """Return the loop's operation for an instruction: that of the first one in its group; FLOAT without a
-    group."""
+    """Return the loop's operation for an instruction: that of the first instruction in its group; FLOAT
+    without a group."""
     names = [record.mnemonic for record in rv.scalar_instructions()]
     return FIRST_SCALAR + names.index(host_groups()[mnemonic][0]) if mnemonic in host_groups() else FLOAT
 

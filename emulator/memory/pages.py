@@ -63,7 +63,7 @@ class SharedSegments:
             raise HostMemoryError(text) from None
 
     def map(self, name: str, ddr: Bytes) -> bool:
-        """Map a segment into DDR; False for one that is not here. HostMemoryError when the host refuses."""
+        """Map a segment into DDR; False if it is not in DDR. HostMemoryError when the host refuses."""
         if name not in self._places:
             return False
         file, begin, offset, data = self._places[name]

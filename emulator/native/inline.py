@@ -73,7 +73,7 @@ class _Substitute(ast.NodeTransformer):
 
 
 def _returned(function: Any) -> ast.expr | None:
-    """Return the expression that a function returns, or None when its body is more than that."""
+    """Return the expression that a function returns, or None if its body has other statements."""
     if function.__closure__ or not inspect.isfunction(function):
         return None
     tree = definition(function)

@@ -104,8 +104,8 @@ def _numba() -> str:
 def compiler_is_the_same() -> bool:
     """Return True if the files of the compiler are those of ``environment``.
 
-    They are imported when the first kernel is missing. If they have changed, no code that this process
-    compiles may be kept, because its key is that of the old files.
+    They are imported when the first kernel is missing. If they have changed, this process must not keep code
+    that it compiles, because its key is that of the old files.
     """
     return environment().endswith(_compiler())
 

@@ -70,7 +70,7 @@ def _mixed(left: Any, right: Any) -> str | None:
     left, right = (types.unliteral(t) for t in (left, right))
     for side in (left, right):
         if isinstance(side, types.Integer) and side.bitwidth < 64:
-            return f"arithmetic on {side}; wrap what is read from a view in s64() or u64()"
+            return f"arithmetic on {side}; wrap values from a view in s64() or u64()"
     if types.float32 in (left, right) and left != right:
         return f"arithmetic between {left} and {right}; wrap constants in single()"
     return None

@@ -26,7 +26,7 @@ _BYTE, _LONGEST = 8, 32
 
 @dataclass(frozen=True)
 class FieldStepResult:
-    """What a step has computed; outputs include the new values of states, with their sizes in the step."""
+    """The results of a step; outputs include the new values of states, with their sizes in the step."""
 
     outputs: Mapping[str, Elements]
     """The outputs of floats, and others that have elements."""

@@ -18,7 +18,7 @@ class Observer:
     """Base class of observers, whose methods do nothing. Program counters are still on the instruction."""
 
     needs_rounds = True
-    """True if it must see all barriers, exits and round ends, not only those that Python handles."""
+    """True if it must see all barriers, exits and round ends, not only the ones that Python handles."""
 
     def waited(self, tile: Tile, worker: int) -> None:
         """A program has seen in a status register that a worker has finished all its work."""
@@ -51,7 +51,7 @@ class Observer:
         """Between rounds: a copy was carried out, or refused by a stream; in the order of their start."""
 
     def barrier_released(self, group: int) -> None:
-        """Between rounds: all tiles of the set have come to their barrier."""
+        """Called between rounds, when all tiles of a set have reached their barrier."""
 
     def never_goes_on(self, tiles: Sequence[Tile]) -> None:
         """Between rounds: no tile can ever continue; a fault follows."""

@@ -99,7 +99,7 @@ class SimulationArrays:
             self._expected.clear()
 
     def solved(self, sinks: Sequence[Sink]) -> Solved | None:
-        """Return what is known about the run, if its logs are those of the run that was remembered.
+        """Return the remembered facts about the run, if its logs are those of the run that was remembered.
 
         The sinks take over the findings of that run's sinks; None if one of them cannot.
         """

@@ -72,7 +72,8 @@ def first_time(known: int, place: int) -> int:
 def log_effort(tile_state: int, head: int, record: int) -> int:
     """Write a row of work that takes longer than its instructions, if there was any.
 
-    ``record`` is that of the engine instruction at the program counter, or -1. Returns the words used.
+    ``record`` is the number of the engine instruction's record at the program counter, or -1. Returns the
+    words used.
     """
     at = get(head, layout.T_AT)
     lines = 0

@@ -214,7 +214,7 @@ class TileLog:
         self.lines.fill(0)
 
     def watch(self, hook: int, library: bool) -> None:
-        """Let the tile call the hook. ``library``: what it executes in the library for C takes no time."""
+        """Let the tile call the hook. ``library``: code in the C library takes no time."""
         words = self.tile.words
         words[state.HINT_HOOK] = hint_kernel() if library else 0
         words[state.TIMING_HOOK], words[state.TIMING] = hook, self.head.ctypes.data

@@ -250,7 +250,7 @@ def log_copies(tile_state: int, head: int, row: int) -> int:
 
 
 def log_copy(tile_state: int, row: int, note: int, source: int) -> int:
-    """Write the rest of the row of a copy to one target, that of its bytes; returns its words."""
+    """Write the rest of the row of a copy to one target, which has its bytes; returns its words."""
     from_ddr, to_ddr, target = get(note, notes.IN_DDR), get(note, notes.TO_DDR), get(note, notes.TARGET)
     size, record = get(note, notes.SIZE), get(tile_state, state.DETAIL)
     for level in range(3):

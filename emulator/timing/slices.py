@@ -63,7 +63,7 @@ class Cause(IntEnum):
     ARRIVAL = 7
     """Core: packets that others send have not arrived."""
     BARRIER = 8
-    """Core: other tiles have not come to the barrier."""
+    """Core: other tiles have not reached the barrier."""
     PROGRAM = 9
     """Core: the fixed time of every program (``core.program``)."""
 
@@ -164,7 +164,7 @@ class Waiting(Later):
         self._sink.close(ends)
 
     def findings(self) -> Repeatable:
-        """Return what the sink has found."""
+        """Return the results of the sink."""
         return self._sink.findings()
 
     def repeat(self, found: Repeatable | None) -> bool:

@@ -138,7 +138,7 @@ def test_check_notices_a_stale_page_of_operators(
         page.write("### Another\n")
     capsys.readouterr()
     assert generate.main(["--check"]) == 1
-    said = "operators.md is not what the records say: run python docs/generate.py\n"
+    said = "operators.md differs from the records: run python docs/generate.py\n"
     assert capsys.readouterr().err == said
 
 
@@ -203,11 +203,11 @@ def test_check_notices_a_stale_manual(
         assert generate.main(["--check"]) == 1
         return [line.partition(":")[0] for line in capsys.readouterr().err.splitlines()]
 
-    assert complaints() == [f"isa/{name} is not what the records say" for name in sorted(pages)]
+    assert complaints() == [f"isa/{name} differs from the records" for name in sorted(pages)]
     assert generate.main([]) == 0
     assert generate.main(["--check"]) == 0
     (tmp_path / "isa/other.md").write_text("second, but edited\n")
-    assert complaints() == ["isa/other.md is not what the records say"]
+    assert complaints() == ["isa/other.md differs from the records"]
     pages["other.md"] = "second, but edited\n"
     (tmp_path / "isa/old.md").write_text("of a family that is gone\n")
     assert complaints() == ["isa/old.md is a page too many"]

@@ -210,7 +210,7 @@ def test_the_commands_compile_and_run_entries(folder: Path, capsys: pytest.Captu
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith("both: entries many, one, fp32, 2 tiles; ")
     assert said[1:] == [
-        f"entry {name}: state past=present: node 'put' writes what is new" for name in ("many", "one")
+        f"entry {name}: state past=present: node 'put' writes new elements" for name in ("many", "one")
     ]
     given = [f"--input={name}=one_{name}.npy" for name in ("row", "at")]
     assert (

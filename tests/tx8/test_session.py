@@ -57,7 +57,7 @@ def attended(steps: list[dict[str, np.ndarray]]) -> np.ndarray:
 def test_a_decoder_keeps_its_cache(dtype: str, tolerance: float) -> None:
     program = tx8.compile(decoder(), dtype=dtype, state=STATES)
     assert program.compiled is not None
-    assert all("writes what is new" in line for line in program.compiled.states)
+    assert all("writes new elements" in line for line in program.compiled.states)
     plain, session = tx8.compile(decoder(), dtype=dtype), tx8.Session(program, threads=2)
     past = {name: np.zeros((1, HEADS, ROOM, WIDE), np.float32) for name in STATES}
     steps = []

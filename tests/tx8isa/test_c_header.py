@@ -35,7 +35,7 @@ def test_check_reports_a_stale_header(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(c_header, "TARGET", stale)
     assert c_header.main(["--check"]) == 1
     assert capsys.readouterr().err == (
-        "tx8_packets.h is not what the records say: run python -m tx8isa.c.header\n"
+        "tx8_packets.h differs from the records: run python -m tx8isa.c.header\n"
     )
     assert c_header.main([]) == 0
     assert c_header.main(["--check"]) == 0

@@ -75,9 +75,7 @@ def test_what_was_not_written_here_is_refused_and_replaced(
 ) -> None:
     change(folder.path)
     assert folder.read("a") is None
-    expected = (
-        f"cache of things: {folder.path / 'a'} is damaged, or not what was written here; computed again"
-    )
+    expected = f"cache of things: {folder.path / 'a'} is damaged, or another program wrote it; computed again"
     assert [record.getMessage() for record in caplog.records] == [expected]
     assert folder.write("a", [b"content"])
     assert folder.read("a") == b"content"

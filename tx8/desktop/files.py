@@ -262,7 +262,7 @@ def main(arguments: list[str]) -> int:
     if arguments:
         wrong = stale(FOLDER)
         for name in wrong:
-            message = "is not what the records say: run python -m tx8.desktop.files"
+            message = "differs from the records: run python -m tx8.desktop.files"
             print(f"editors/{name} {message}", file=sys.stderr)
         return int(bool(wrong))
     for name, text in files().items():

@@ -53,7 +53,7 @@ class SpreadSteps:
         return self._session.cycles
 
     def inputs(self, entry: str | None = None) -> dict[str, Buffer]:
-        """Return the inputs of an entry as whole buffers, states left out."""
+        """Return the inputs of an entry as whole buffers, without states."""
         spread, known = self._spread(entry), self._session.inputs(entry)
         found = {tensor.name: tensor for tensor in spread.graph.inputs}
         return {name: _whole(known[chip_name(0, name)], found[name]) for name in found if _has(known, name)}

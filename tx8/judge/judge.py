@@ -122,7 +122,7 @@ class _Findings(NamedTuple):
             more = ", and there are hazards, which may be the cause" if first else ""
             return Outcome.WRONG, f"output '{wrong.name}' is wrong{more}", first or wrong.fix
         if self.stray:
-            fix = "store only what is left: compute the count of the last piece"
+            fix = "store only the remaining elements: compute the count of the last piece"
             return Outcome.WRONG, "the kernel stores beyond the end of a buffer", fix
         if first:
             return Outcome.HAZARDS, "the results are right by luck: nothing orders some accesses", first

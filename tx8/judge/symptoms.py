@@ -138,7 +138,7 @@ def _shifted_by_constant(wrong: Wrong) -> tuple[str, str] | None:
     step = float(np.median(differences))
     if abs(step) < 1e-6 or not np.isclose(differences, step, rtol=5e-3, atol=1e-6).mean() >= _MOST:
         return None
-    return f"the expected values plus {step:.4g}", "look at what is added: a bias, or a constant added twice"
+    return f"the expected values plus {step:.4g}", "look at the addends: a bias, or a constant added twice"
 
 
 def _moved(wrong: Wrong) -> tuple[str, str] | None:

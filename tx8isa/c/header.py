@@ -147,7 +147,7 @@ def maintenance() -> str:
     """
     text = f"#define TX8_CACHE_LINE {CACHE_LINE:#x}\n"
     for name, mnemonic, what in (
-        ("clean", "th.dcache.cva", "Before engines read what was stored through the cache"),
+        ("clean", "th.dcache.cva", "Before engines read data that were stored through the cache"),
         ("invalidate", "th.dcache.iva", "Before what engines wrote is loaded through the cache"),
     ):
         word = _insn(mnemonic, "%0")
@@ -224,7 +224,7 @@ def main(arguments: list[str]) -> int:
         FOLDER.mkdir(exist_ok=True)
         write_whole(TARGET, text.encode())
     elif not TARGET.exists() or TARGET.read_text(encoding="utf-8") != text:
-        print(f"{TARGET.name} is not what the records say: run python -m tx8isa.c.header", file=sys.stderr)
+        print(f"{TARGET.name} differs from the records: run python -m tx8isa.c.header", file=sys.stderr)
         return 1
     return 0
 

@@ -10,8 +10,8 @@ from .instructions import TICKS, cost, evaluate
 def busy_cycles(mnemonic: str, machine: Machine, **operands: int) -> float:
     """Return the cycles for which a command occupies its engine.
 
-    ``operands`` are values by name, at least of the operands on which the time depends. The others have the
-    defaults of assembly.
+    ``operands`` are values by name, at least of the operands on which the time depends. The other operands
+    have the defaults of assembly.
     """
     from tx8isa.table.registry import find
 

@@ -47,7 +47,7 @@ def number(value: float) -> str:
 
 
 def needed(annotation: Any) -> Any:
-    """Strip "may be left out" from the type of an optional key."""
+    """Strip the words for an optional key from its type."""
     if get_origin(annotation) not in (Union, UnionType):
         return annotation
     return next(kind for kind in get_args(annotation) if kind is not UnsetType)

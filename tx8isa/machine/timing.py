@@ -41,12 +41,12 @@ class CtTimingWork(Record, frozen=True):
     division: Annotated[Slowness, Meta(description="div, recip, sqrt, rsqrt.")]
     exponential: Annotated[Slowness, Meta(description="exp, the accurate form.")]
     exponential_lp: Annotated[Slowness, Meta(description="exp_lp, the fast form.")]
-    transcendental: Annotated[Slowness, Meta(description="The other functions that are not arithmetic.")]
+    transcendental: Annotated[Slowness, Meta(description="All functions that are not arithmetic.")]
     conversion: Annotated[Slowness, Meta(description="Between formats, and from bits.")]
     lookup: Annotated[Slowness, Meta(description="Tables, gathers and masked moves.")]
-    reduction: Annotated[Slowness, Meta(description="Reductions, counts and extremes, by what they read.")]
+    reduction: Annotated[Slowness, Meta(description="Reductions, counts and extremes, by bytes read.")]
     window: Annotated[Slowness, Meta(description="Pooling: results times places of the window.")]
-    interpolation: Annotated[Slowness, Meta(description="Bilinear resize, by what it writes.")]
+    interpolation: Annotated[Slowness, Meta(description="Bilinear resize, by the bytes that it writes.")]
     random: Annotated[Slowness, Meta(description="Random numbers and drop-out.")]
 
 
@@ -67,7 +67,7 @@ class NeTiming(Record, frozen=True):
 
     fixed: Annotated[Cycles, Meta(description="One command, whatever its size.")]
     steps: Annotated[StepsPerCycle, Meta(description="Steps at once, FP16; others by their peaks.")]
-    weights: Annotated[BytesPerCycle, Meta(description="Weights that come to the arrays at most.")]
+    weights: Annotated[BytesPerCycle, Meta(description="The most bytes of weights that reach the arrays.")]
     efficiency: Annotated[
         Efficiency, Meta(description="The part of the steps that is reached, sums of up to 16 bits.")
     ]

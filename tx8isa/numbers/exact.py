@@ -28,7 +28,7 @@ def at_one(x: float) -> bool:
 
 
 def where_hundredth(x: float) -> bool:
-    """leakyrelu: exact from zero on, and at multiples of a hundred below."""
+    """leakyrelu: exact for numbers from 0 up, and for multiples of a hundred below 0."""
     return x >= 0.0 or f32(0.01 * x) * 100.0 == x
 
 

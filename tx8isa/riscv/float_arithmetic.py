@@ -31,7 +31,7 @@ _BOXED = -1 << 32
 
 
 def unbox(word: int) -> int:
-    """The binary32 in an f register; one that is not NaN-boxed counts as the canonical NaN."""
+    """The binary32 in an f register; a value that is not NaN-boxed counts as the canonical NaN."""
     return u32(word) if word >> 32 == -1 else 0x7FC00000
 
 

@@ -108,10 +108,10 @@ class EncodingError(Tx8Error):
 class Field:
     """A named operand of an encoding.
 
-    ``pieces`` holds (lowest word bit, lowest value bit, width) for each run of bits. A legal value lies in
-    ``minimum..maximum``, is a multiple of ``unit`` and none of ``never``. Bits that are all zero mean
-    ``first``: a field of three bits names registers from x8 on. With a ``modulus``, negative values are
-    written modulo that number.
+    ``pieces`` holds (lowest word bit, lowest value bit, width) for each run of bits. A legal value is in
+    ``minimum..maximum``, a multiple of ``unit``, and not in ``never``. Zero bits mean ``first``: a field of
+    three bits with ``first`` = 8 names x8 to x15. With a ``modulus``, negative values are written modulo that
+    number.
     """
 
     name: str

@@ -81,9 +81,7 @@ class SealedFolder:
             if self._secret() != secret:  # another process has emptied the folder and filled it again
                 return None
             path = self.path / name
-            _log().warning(
-                "%s: %s is damaged, or not what was written here; computed again", self.title, path
-            )
+            _log().warning("%s: %s is damaged, or another program wrote it; computed again", self.title, path)
             return None
         return content
 

@@ -24,7 +24,7 @@ from .names import with_immediate
 
 _WORD = (1 << 64) - 1
 _INSTRUCTION, _NEW_SIZE = 4, 12
-"""Bytes of an instruction, and about those for another size in the shape program."""
+"""Bytes of an instruction in code, and of a size of its own in the shape program (roughly)."""
 _CONSTANT = 8
 """Bytes of the instructions that make or load an address or a long number, with its place in a table."""
 _CHOICE = 12

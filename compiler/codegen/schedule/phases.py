@@ -161,7 +161,7 @@ class _Guest:
         idle = [worker for worker in _WORKERS if worker not in own]
         idle += sorted(released, key=released.__getitem__)
         self.possible = bool(idle)
-        """True if the host leaves a worker for heads, or does so from some line on."""
+        """True if the host leaves a worker free for heads, from the start or from a later line."""
         self.worker = next((worker for worker in (*idle, *_WORKERS) if worker not in busy), _WORKERS[0])
         self.addresses: dict[SpmBuffer, int] = {}
         self.at: list[tuple[Gap, int, EarlyInstruction]] = []
@@ -218,7 +218,7 @@ class _Guest:
         self.addresses = {buffer: place for buffer, place in self.addresses.items() if buffer in kept}
 
     def _room_for(self, early: EarlyInstruction, place: _Place) -> bool:
-        """True if the buffers of an instruction have places, or get them from here on.
+        """True if the buffers of an instruction have places, or get them at this line.
 
         Places are taken from the end at which the addresses of their phase begin, so that the remaining room
         is contiguous.

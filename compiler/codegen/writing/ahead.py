@@ -94,8 +94,8 @@ class _Loads:
     """The loads of a loop that can move to the beginning of a turn, or before it.
 
     Such a load fills a buffer that has two copies and that no earlier instruction of the turn uses. It reads
-    what the loop does not store, and its operands depend on the turn alone. A loop that waits or exchanges
-    data has none.
+    only bytes that the loop does not store, and its operands depend on the iteration alone. A loop that waits
+    or exchanges data has none.
     """
 
     code: CodeWriter
@@ -219,7 +219,7 @@ def _with(value: Value, values: _Values) -> Value:
 
 
 def _narrowed(known: Value, variable: Variable) -> Value:
-    """A value with the range of a variable that stands for it."""
+    """A value with the range of a variable that represents it."""
     if not isinstance(known, Variable | Operation):
         return known
     return replace(known, low=largest(known.low, variable.low), high=least(known.high, variable.high))

@@ -102,7 +102,7 @@ def ranges_with(ranges: Ranges, states: Sequence[GrowingState]) -> Ranges:
 
 
 def with_room(graph: Graph, states: Sequence[GrowingState]) -> Graph:
-    """A graph in which states that grow are caches with room; GraphError for one that is used otherwise."""
+    """A graph whose growing states are caches with room; GraphError for a state with other uses."""
     graph = _with_concats(graph, {state.past for state in states} | _without_elements(graph))
     for state in states:
         graph = _Cache(graph, state).result()
@@ -180,7 +180,7 @@ class _Cache:
             node = self.makers.get(node.inputs[0])
         if node is None or node.op != "Concat" or not self._is_what_was(node.inputs[:-1]):
             found = f"input '{names[-1]}'" if node is None else str(node)
-            wanted = "a state grows by a Concat of what there was and what is new"
+            wanted = "a state grows by a Concat of its old value and new elements"
             raise GraphError([f"{self.what}: its new value is {found}; {wanted}"])
         axis = axis_from_front(int(str(node.attrs["axis"])), len(self.graph.tensors[state.past].shape))
         other = next((n for n in self.graph.nodes if n is not node and state.past in n.inputs), None)

@@ -32,7 +32,7 @@ _MAX_RANK = 32
 class ConstantRecord(Struct, frozen=True, forbid_unknown_fields=True):
     """A constant: ``dtype`` and ``data`` (nested, or flat with ``shape``), or ``file`` (with ``key``).
 
-    With a file, ``dtype`` and ``shape`` are optional and must agree with what the file holds.
+    With a file, ``dtype`` and ``shape`` are optional and must agree with the file.
     """
 
     dtype: DType | UnsetType = UNSET

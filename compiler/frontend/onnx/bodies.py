@@ -29,7 +29,7 @@ class Body:
 
     @cached_property
     def captured(self) -> list[str]:
-        """Return the values that the subgraph reads of the graph around it, constants left out."""
+        """Return the values of the outer graph that the subgraph reads, without constants."""
         own = {tensor.name for tensor in self.inputs}
         _, reads = needed(self.inner.nodes, self.results)
         outside = self.outer.tensors.keys() - self.outer.constants.keys() - own

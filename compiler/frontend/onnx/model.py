@@ -78,7 +78,7 @@ def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
 
 
 def _names(model: GraphProto) -> Iterator[str | bytes]:
-    """Yield every name in a graph. Protobuf gives bytes for one that is not UTF-8."""
+    """Yield every name in a graph. Protobuf gives bytes for a text that is not UTF-8."""
     for graph in _graphs(model):
         yield graph.name
         yield from (item.name for items in (graph.input, graph.output, graph.initializer) for item in items)

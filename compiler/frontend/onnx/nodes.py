@@ -166,7 +166,7 @@ class NodeImporter:
     def _as_function(self, node: NodeProto, depth: int) -> str | None:
         """Add the nodes of the function that defines the operator in ONNX and return None.
 
-        Else return why they cannot be added, and leave the graph unchanged.
+        Otherwise return why they cannot be added, and leave the graph unchanged.
         """
         if depth >= _DEEPEST:
             return "functions nested too deeply"

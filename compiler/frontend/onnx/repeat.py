@@ -43,7 +43,7 @@ class Scanned:
 
 
 def goes_on(body: GraphProto) -> bool:
-    """Return True if the body of a Loop never ends it: its condition stays as it is, or is true."""
+    """Return True if the body of a Loop never ends it, because its condition is unchanged or true."""
     name = body.output[0].name if body.output else ""
     makers = {output: node for node in body.node for output in node.output}
     while name in makers and makers[name].op_type == "Identity":
@@ -113,7 +113,7 @@ class _Step:
         """Add the loop; return the names of its values after the last step.
 
         ``results``: the values after a step, with a condition in front if there is one. With ``counted`` the
-        last name is that of the number of steps. The loop has no values without elements, which are known.
+        last name is the number of steps. The loop has no values without elements, which are known.
         """
         empty = {name: t for name in results if not (t := self.flow.graph.tensor(name)).size}
         full = [name for name in results if name not in empty]

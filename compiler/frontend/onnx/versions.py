@@ -97,7 +97,7 @@ def _gone(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
 
 
 def _batch_normalization(node: NodeProto, opset: int, graph: PartialGraph) -> list[NodeProto]:
-    """Before 14 more than one output meant training; the last two outputs are not kept."""
+    """Before 14 several outputs meant training; the last two outputs are not kept."""
     if opset >= 14 or plain(node, "spatial", 1) == 0:
         return [node]
     copy = _gone(node, opset, graph)[0]

@@ -30,7 +30,7 @@ _FLOATS = {"f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat
 def tensor_type(kind: Attribute) -> tuple[str, Shape]:
     """Return the element type, by its name in NumPy, and the shape of a tensor type.
 
-    Unsupported for a free extent, and for what is not a tensor of numbers.
+    Unsupported for a free extent, and for anything but a tensor of numbers.
     """
     if not isinstance(kind, TensorType):
         raise Unsupported(f"{kind} is not a tensor; only tensors of numbers are supported")

@@ -278,7 +278,7 @@ class Site:
         return self.nodes("Slice", [self.full(value), *bounds, *steps])[0]
 
     def concat(self, parts: Sequence[Value], axis: int) -> Value:
-        """Concatenate values along an axis; those without elements are left out."""
+        """Concatenate values along an axis, except those without elements."""
         some = [part for part in parts if part.shape[axis]] or parts[:1]
         order = some[0].order
         if order and all(part.order == order for part in some):

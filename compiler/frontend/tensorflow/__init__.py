@@ -31,8 +31,8 @@ _ABSENT = re.compile(r"No module named '?tf2onnx\b")
 def load_tensorflow(path: Path | str, survey: Survey | None = None) -> Graph:
     """Read and check a SavedModel (its folder or ``saved_model.pb``) or a ``.tflite`` file.
 
-    GraphError without tf2onnx, for what it cannot convert, and for a GraphDef, which lacks the names of its
-    inputs and outputs. ``survey`` receives the fate of each node.
+    GraphError if tf2onnx is missing or cannot convert the model, and for a GraphDef, which lacks the names of
+    its inputs and outputs. ``survey`` receives the fate of each node.
     """
     from compiler.frontend.onnx.importer import load_onnx
 

@@ -46,7 +46,7 @@ class TorchModel:
     def graph(self, binding: Binding | None = None, survey: Survey | None = None) -> Graph:
         """Return the graph at the sizes of a binding; ``survey`` receives the fate of each node.
 
-        GraphError for what is not supported, and for sizes that the program was not exported for.
+        GraphError for unsupported operators, and for sizes for which the program was not exported.
         """
         from compiler.frontend.onnx.importer import load_onnx
 

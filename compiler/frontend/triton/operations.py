@@ -104,7 +104,7 @@ _POINTER = re.compile(r"!tt\.ptr<([^,<>]+)(?:,\s*1)?>")
 
 
 def parse_type(text: str) -> TtirType:
-    """Parse a type; one that is neither a number nor a pointer keeps its text as its element."""
+    """Parse a type; if it is neither a number nor a pointer, its text is its element."""
     tensor = _TENSOR.fullmatch(text)
     shape = tuple(map(int, tensor[1].split("x")[:-1])) if tensor else ()
     element = tensor[2] if tensor else text

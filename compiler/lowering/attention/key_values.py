@@ -112,7 +112,8 @@ class KeyValues:
             self.load_all(VALUES, head)
 
     def load_next(self, head: Value, end: Value, turn: Value, turns: int) -> None:
-        """Load blocks of the next head, one in each of the first turns and of those from the middle on.
+        """Load blocks of the next head, one in each of the first iterations and one in each of the second
+        half.
 
         ``turn`` is the number of the block of queries; there are ``turns`` blocks, and one more turn at most.
         """

@@ -106,7 +106,7 @@ def _mask_origin(plan: AttentionPlan, tensor: DdrTensor, head: Value) -> Value:
 
 
 def store_result(kernel: Kernel, plan: AttentionPlan, head: Value, row: Value, rows: Aligned) -> None:
-    """Store ``rows`` of a head's result from ``row`` on, without those after the last query."""
+    """Store ``rows`` of a head's result, starting at ``row``, without those after the last query."""
     first, step = first_of_row(plan.result, head, row), plan.result.strides[-2]
     if not isinstance(plan.m, Size):
         store_aligned(kernel, rows, plan.work.output, first, step)

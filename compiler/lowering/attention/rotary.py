@@ -1,8 +1,8 @@
 """Rotary position embedding in one phase: y = x cos + rotated(x) sin.
 
 The matrix engine rotates the features: a product with a matrix of zeros, ones and minus ones, which is exact.
-A tile takes a block of positions. Each instruction computes as many heads as fit, for which the rows of the
-tables are repeated.
+A tile takes a block of positions. Each instruction computes as many heads as fit; the rows of the tables are
+repeated for them.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def first_plan(layer: ConvLayer, target: Target, budget: int) -> ConvPlan | None
 
 
 def plan_for(layer: ConvLayer, cut: Cut) -> ConvPlan:
-    """The plan of a cut; ValueError for one that is not a candidate of the layer."""
+    """The plan of a cut; ValueError if it is not a candidate of the layer."""
     plan = plan_of(cut)
     if plan.columns and not _has_columns(layer):
         raise ValueError("slices of this layer have whole rows")

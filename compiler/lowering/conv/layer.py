@@ -145,7 +145,7 @@ class ConvLayer:
         return self.geometry.kernel[0] * self.geometry.kernel[1]
 
     def weight_bytes(self, maps: int | None = None) -> int:
-        """Scratchpad bytes of the weights of some maps, or of all, padding left out."""
+        """Scratchpad bytes of the weights of some maps, or of all, without padding."""
         inputs = 0 if not self.kind.weighted else 1 if self.channelwise else self.groups.channels
         return self.taps * inputs * (self.groups.maps if maps is None else maps) * self.fmt.bits // 8
 

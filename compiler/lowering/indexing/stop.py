@@ -18,7 +18,8 @@ _WRITE, _ERROR_FILE = 64, 2
 def stop_unless_within(core: ScalarCode, number: str, limit: str, what: str, more: int) -> None:
     """Stop the program unless 0 <= ``number`` <= ``limit``, both in registers.
 
-    A fault shows this line: the number, ``what``, the limit. Both numbers are printed larger by ``more``.
+    A fault shows this line: the number, ``what``, the limit. The messages print both numbers larger by
+    ``more``.
     """
     out = core.kernel.out
     go_on = f"{core.kernel.prefix}.within"

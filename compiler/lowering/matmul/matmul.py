@@ -46,7 +46,7 @@ _BLOCKS = Cut(choices=(("way", "blocks"),))
 
 
 def matmul_cuts(target: Target, work: Work) -> Iterator[Cut]:
-    """Yield the cheapest plan for each choice of what stays and what is shared; then blocks, and divided
+    """Yield the cheapest plan for each choice of resident and shared operands; then blocks, and divided
     terms.
 
     With few rows also the cheapest plans whose chunks have all terms: fewer steps lose less of the DDR's

@@ -27,7 +27,7 @@ class ResultBlock(AlignedResult):
 
 
 def finish(product: Product, block: ResultBlock, rounded: Aligned | None = None) -> Aligned:
-    """Apply alpha, addend and steps in FP32 and round once; return the block as it is to be stored.
+    """Apply alpha, addend and steps in FP32 and round once; return the block ready to be stored.
 
     ``rounded``: the buffer of the result if it cannot overwrite the sums; None for a new one.
     """

@@ -35,7 +35,7 @@ class TailColumns:
         self.right: list[Value] = []
 
     def load(self, batch: Value) -> None:
-        """Load the columns of the right operand into the buffer where they stay."""
+        """Load the columns of the right operand into the buffer where they remain."""
         self.right = self.right_operand(0, self.whole, 0, batch)
 
     def block(self, turn: Value, rows: Value) -> Aligned:

@@ -1,6 +1,6 @@
 """Changes of the order of axes in DDR, which the layout passes insert, together with a cast.
 
-Both orders have the same neighbours within 64 channels. So slices of positions are loaded in one order and
+The two orders store 64 channels in the same sequence. So slices of positions are loaded in one order and
 stored in the other. To and from the order of the specification, matrices [C, positions] are transposed.
 """
 

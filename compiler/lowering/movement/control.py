@@ -18,7 +18,7 @@ _FRAME = 16
 
 
 def place_of_body(prefix: str, number: int) -> str:
-    """The line of a frame that stands for the code of one of its graphs."""
+    """The line of a frame that represents the code of one of its graphs."""
     return f"        # body {number} of {prefix}"
 
 

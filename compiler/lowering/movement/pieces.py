@@ -129,7 +129,7 @@ class _BlockedPart:
         return range(taken.start + self.begin, taken.stop + self.begin, taken.step)
 
     def view(self, channel: int, planes: int) -> View:
-        """A view [N, planes, positions ..., lanes] from a channel on."""
+        """A view [N, planes, positions ..., lanes] that begins at a channel."""
         shape, image = self.tensor.shape, self.outer[1:]
         positions, plane = math.prod(shape[1:-1]), channel // BLOCK
         whole_planes = plane + planes <= full_blocks(shape[-1], BLOCK)

@@ -1,4 +1,4 @@
-"""Activations that are more than one instruction."""
+"""Activations that take several instructions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The code of chains: loads of the inputs, all operators over a slab, the store of the result.
 
-An input of the slab's shape is loaded unchanged. One that repeats with a period of at most 64 elements is the
-unit of a ``vuv`` instruction. For other inputs the load repeats elements, by strides of 0 along the axes that
-broadcast. Inputs that are the same for all slabs are loaded before the loop over slabs.
+An input of the slab's shape is loaded unchanged. A tensor that repeats with a period of at most 64 elements
+is the unit of a ``vuv`` instruction. For other inputs the load repeats elements, by strides of 0 along the
+axes that broadcast. Inputs that are the same for all slabs are loaded before the loop over slabs.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class _ChainValue:
 
 
 class _Loads:
-    """Loads of the inputs of a chain; those that all slabs share are loaded at once."""
+    """Loads of the inputs of a chain; inputs that all slabs share are loaded once, at the beginning."""
 
     def __init__(self, kernel: Kernel, chain: Chain, space: Space, plan: SlabPlan) -> None:
         self.kernel, self.chain, self.plan = kernel, chain, plan

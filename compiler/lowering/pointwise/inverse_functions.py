@@ -85,7 +85,8 @@ def _acos(vector: SliceVector, x: Value, call: Call) -> Value:
 def _log_of_one_plus(vector: SliceVector, x: Value) -> Value:
     """The address of ln(1 + x): ln(u) + (x - (u - 1)) / u with the rounded sum u = 1 + x. x is overwritten.
 
-    The second term is what the rounding of the sum loses, all of x where u is 1; it is 0 for an infinite x.
+    The second term is the part that the rounding of the sum loses, all of x where u is 1; it is 0 for an
+    infinite x.
     """
     total, rest = vector.temporary("total"), vector.temporary("rest")
     vector.vs("add", total, x, 1.0)

@@ -3,8 +3,8 @@
 The body of a record emits the operator over a slice in the scratchpad. The same body is used for an operator
 by itself, in a chain (chain.py) and in the epilogue of an anchor such as a convolution (epilogue.py).
 
-A body computes in one format: that of the data, or FP32 if the record is ``wide``. Data in FP32 keeps that
-format until it is stored, so a sequence of operators rounds once. A truth value is 1.0 or 0.0.
+A body computes in one format: the format of the data, or FP32 if the record is ``wide``. Data in FP32 keeps
+that format until it is stored, so a sequence of operators rounds once. A truth value is 1.0 or 0.0.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def is_long(folds: Folds, target: Target) -> bool:
 
 
 def default_plan(folds: Folds, source: DdrTensor, target: Target) -> ReductionPlan | None:
-    """The plan without a search; None if the reduction is to be computed in lanes."""
+    """The plan without a search; None if the reduction should be computed in lanes."""
     if not is_long(folds, target):
         return None
     return next(iter(reduction_plans(folds, source, target)), None)
@@ -219,7 +219,7 @@ class _RunCode:
     def fold(self, run: Value, part: Value, target: Value) -> None:
         """Fold part number ``part`` of a run to the address ``target``.
 
-        The rest of the line after the results is overwritten, so runs are to be folded in ascending order.
+        The rest of the line after the results is overwritten, so fold runs in ascending order.
         """
         kernel, room, folds = self.kernel, self.room, self.folds
         shard = shard_of(folds.axis, self.plan.parts, part, self.plan.chunk)

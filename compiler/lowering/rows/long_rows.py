@@ -67,7 +67,7 @@ def long_row_plans(rows: int, axis: int, bytes_each: int, target: Target) -> lis
     """Plans of the rows: several tiles for each row if there are few rows, and one tile for each row.
 
     ``bytes_each``: scratchpad bytes that all buffers need for each element of a segment. Plans whose segments
-    do not fit are left out.
+    do not fit are omitted.
     """
     found: dict[int, LongRowPlan] = {}
     for wanted in (target.tiles // rows if 2 * rows <= target.tiles else 1, 1):

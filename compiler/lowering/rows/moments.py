@@ -76,7 +76,7 @@ class RowMoments:
     def normalized(self, data: Aligned, epsilon: float, centred: bool, factor: float = 1.0) -> Aligned:
         """The rows in FP32, less their mean if ``centred``, over the root of the sum of their squares.
 
-        The root of a sum of n squares is sqrt(n) times that of their mean; ``factor`` or a scale corrects
+        The root of a sum of n squares is sqrt(n) times the root of their mean; ``factor`` or a scale corrects
         this.
         """
         kernel, rows = self.kernel, self._centred(data, centred)

@@ -52,7 +52,7 @@ class Division:
 def divisions(record: Operator, call: Call, number: int = 0) -> tuple[Division, ...]:
     """Return the axes along which a result can be divided, each with its smallest possible unit.
 
-    At least one operand is divided too, along one axis. Axes of one element are left out.
+    At least one operand is divided too, along one axis. Axes of one element are omitted.
     """
     return tuple(_divisions(record, call, number))
 

@@ -64,5 +64,5 @@ def of_channels(call: Call, axis: int) -> bool:
 
 
 def beside_axis(call: Call, axis: int) -> bool:
-    """Return True for all axes but that of the attribute ``axis``."""
+    """Return True for all axes except the one in the attribute ``axis``."""
     return axis != axis_of(call)

@@ -69,7 +69,7 @@ unary("Floor", 6, "The next integer below", plain(np.floor))
 unary("Round", 11, "The nearest integer, of two the even one", plain(np.rint))
 unary("Not", 1, "Logical negation", plain(np.logical_not), types=BOOL)
 unary("BitwiseNot", 18, "Every bit inverted", plain(np.invert), types=Types("T", INTEGERS))
-unary("IsNaN", 9, "Whether an element is not a number", plain(np.isnan), types=_TESTED, result=_TRUTH)
+unary("IsNaN", 9, "True where an element is not a number", plain(np.isnan), types=_TESTED, result=_TRUTH)
 unary(
     "IsInf",
     10,

@@ -92,7 +92,7 @@ def _kernel(call: Call, distance: Array) -> Array:
 
 
 def _weights(call: Call, size: int, places: Array, scale: float) -> Array:
-    """Return the matrix [size, new size] of weights; elements beyond the edge repeat it, or are left out."""
+    """Return the matrix [size, new size] of weights; elements beyond the edge repeat it, or are omitted."""
     narrowing = min(scale, 1.0) if call.attrs.get("antialias") else 1.0
     reach = math.ceil(2 / narrowing) + 1
     near = np.floor(places)[:, None] + np.arange(-reach, reach + 2)

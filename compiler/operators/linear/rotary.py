@@ -47,7 +47,8 @@ def view_is_inside(call: Call) -> str | None:
 
 @rule
 def turn_names_features(call: Call) -> str | None:
-    """turn must have, for every feature, the number of a feature from 1 on, negative if that is negated"""
+    """turn must have, for every feature, the number of a feature, counted from 1, negative if its value is
+    negated"""
     turn, size = call.integers("turn") or (), features(call).shape[-1]
     fits = len(turn) == size and all(1 <= abs(at) <= size for at in turn)
     return None if fits else f"{list(turn)} with {size} features"

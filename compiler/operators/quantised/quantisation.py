@@ -65,7 +65,7 @@ def dequantised(build: Builder, x: str, scale: str, zero: str) -> str:
 
 
 def _single(build: Builder, scale: str, zero: str, dtype: str) -> list[str]:
-    """Return scale and zero point in binary32, for signed bytes; a zero point of 0 is left out."""
+    """Return scale and zero point in binary32, for signed bytes; a zero point of 0 is omitted."""
     operands = [scale if build.dtype(scale) == "float32" else build("Cast", scale, to=_FLOAT32)]
     known = build.constants.get(zero) if zero else np.zeros(())
     if known is not None and dtype == "int8" and not known.any():

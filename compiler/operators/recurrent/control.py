@@ -134,7 +134,7 @@ register(
     Operator(
         name="Loop",
         since=1,
-        summary="What a graph makes step by step of the values that it carries, and how many steps it took",
+        summary="The values that a graph carries from step to step, at the end; the number of steps",
         inputs=(Input("limit", INT64, optional=True), Input("values", _EACH, optional=True, variadic=True)),
         outputs=(Output("outputs", _EACH, variadic=True),),
         attributes=(

@@ -118,7 +118,7 @@ def few_steps(op: str) -> Rule:
         return None if fits else f"{steps} steps"
 
     return Rule(
-        f"The sequence must have 1 to {MOST_STEPS} steps, each of which is code of its own, or more in a "
+        f"The sequence must have 1 to {MOST_STEPS} steps, since each has code of its own, or more in a "
         f"layer of {FEWEST_UNITS} to {MOST_UNITS} units with constant R and nothing optional but bias and "
         "states",
         check,

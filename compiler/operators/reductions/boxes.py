@@ -86,7 +86,7 @@ register(
     Operator(
         name="SelectBoxes",
         since=1,
-        summary="How many boxes non-maximum suppression selects for each image and class, and their numbers",
+        summary="Boxes that non-maximum suppression selects for each image and class: count and numbers",
         inputs=(
             Input("boxes", FLOAT),
             Input("scores", FLOAT),

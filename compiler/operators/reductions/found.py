@@ -30,7 +30,7 @@ register(
     Operator(
         name="TrueCounts",
         since=1,
-        summary="How many of the first n x 64 truth values are true, and at the end how many of all",
+        summary="How many of the first n x 64 truth values are true, and in the last place how many of all",
         inputs=(Input("X", BOOL),),
         outputs=(Output("counts", INT64),),
         shapes=_counts_shape,
@@ -70,7 +70,7 @@ register(
     Operator(
         name="TrueRanks",
         since=1,
-        summary="How many truth values before and with each one are true, less one; counts is of TrueCounts",
+        summary="How many truth values up to each one (included) are true, less one; counts: of TrueCounts",
         inputs=(Input("X", BOOL), Input("counts", INT64)),
         outputs=(Output("ranks", INT64),),
         shapes=same_shape,

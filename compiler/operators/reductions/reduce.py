@@ -46,7 +46,7 @@ _SUMMED = Types("T", (*FLOATS, "int32", "uint32", "int64"))
 
 
 def _inputs(types: Types, axes_since: int) -> tuple[Input, ...]:
-    """Return the operands; the axes are one of them from operator set ``axes_since`` on."""
+    """Return the operands; since operator set ``axes_since`` the axes are one of them."""
     axes = Input("axes", INT64, optional=True, constant=True, since=axes_since)
     return (Input("data", types), axes)
 

@@ -44,7 +44,7 @@ def _size(build: Builder, call: Call) -> tuple[str, ...]:
 composite(
     name="Size",
     since=13,
-    summary="How many elements the operand has",
+    summary="The number of elements of the operand",
     inputs=(Input("data", _ELEMENT.named("T")),),
     outputs=(Output("size", _LENGTH),),
     expansion=_size,
@@ -197,7 +197,7 @@ def one_hot_axis(call: Call) -> str | None:
 composite(
     name="OneHot",
     since=11,
-    summary="One of two values: the second where the place along axis is the index",
+    summary="One of two values: the second where the position along axis is the index, otherwise the first",
     inputs=(
         Input("indices", Types("T1", _NOT_BFLOAT)),
         Input("depth", Types("T2", _NOT_BFLOAT), constant=True),

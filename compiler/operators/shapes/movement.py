@@ -314,7 +314,7 @@ register(
 
 @rule
 def nothing_is_dropped(call: Call) -> str | None:
-    """training_mode must be false, or ratio 0: what is dropped otherwise is random"""
+    """training_mode must be false, or ratio 0: dropped elements are random otherwise"""
     ratio, training = (*call.values, None, None)[1:3]
     if training is None or not training.any() or (ratio is not None and not ratio.any()):
         return None

@@ -65,7 +65,7 @@ composite(
 
 
 def _tensor_scatter(build: Builder, call: Call) -> tuple[str, ...]:
-    """Write rows of update at consecutive places of each batch, from write_indices on.
+    """Write rows of update at consecutive positions of each batch, starting at write_indices.
 
     An index names a place on every axis up to the one that grows, so that the cache keeps its order.
     """

@@ -76,7 +76,7 @@ def _overlap(some: Iterable[DdrRange], others: Iterable[DdrRange]) -> bool:
 def settled_operands(module: ModuleOp) -> Iterator[tuple[TensorOperation, list[SSAValue]]]:
     """The operations that need code, each with its settled operands.
 
-    An operand is settled if no phase since the barrier before that of the operation has written it. Such an
+    An operand is settled if no phase between the last barrier and the operation has written it. Such an
     operand can be loaded before the tiles meet at the operation's own barrier.
     """
     written: list[DdrRange] = []

@@ -161,7 +161,7 @@ class _Placer:
         self.in_place.add(operation)
 
     def _may_begin(self, value: SSAValue, offset: int) -> bool:
-        """True if the operation that computes a value may store it from an offset on.
+        """True if the operation that computes a value may store it at an offset.
 
         Cores store whole lines of their caches, and no two cores store to one line (isa/timing.md 15.15,
         board). They divide the lines as if the value began with a line.
@@ -262,7 +262,8 @@ class _Placer:
 
 
 def _named(ddr_range: DdrRange, own: str) -> Place:
-    """A place with its symbol: that of the memory if the place is its beginning, otherwise a new one."""
+    """A place with its symbol: the symbol of the memory if the place is its beginning, otherwise a new
+    one."""
     base = ddr_range.symbol
     return (base if ddr_range.begin == 0 and not base.endswith(VARIABLES) else own), ddr_range
 

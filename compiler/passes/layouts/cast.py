@@ -81,8 +81,9 @@ class _Casts:
     def after_input(self, operation: InputOp) -> None:
         """Cast an input of another format.
 
-        It is not rounded before an operation that quantises it, because that would change the result. Nor is
-        it if all readers compute in FP32, perhaps because the format cannot hold its values.
+        It is not rounded before an operation that quantises it, because that would change the result. The
+        cast is also unnecessary if all readers compute in FP32, perhaps because the format cannot hold its
+        values.
         """
         value, compute = operation.results[0], self.context.compute
         if not format_of(value.type).is_float or format_of(value.type) is compute:

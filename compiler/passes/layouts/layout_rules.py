@@ -38,7 +38,8 @@ _TRANSPOSE, _REPACK = 2, 1
 
 
 def policy(operation: TensorOperation) -> Order:
-    """The order of the result that the lowering of an operation prefers; FOLLOW: that of its operands."""
+    """The order of the result that the lowering of an operation prefers; FOLLOW means the order of its
+    operands."""
     if isinstance(operation, CastOp) or _gives_image(operation):
         return Order.FOLLOW
     if not isinstance(operation, NodeOperation) or not operation.operands:

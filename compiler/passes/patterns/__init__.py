@@ -64,7 +64,7 @@ class PatternTrie:
     """The groups that may become sequences; only the root of the trie has them."""
 
     def add(self, pattern: Pattern, place: int = 0) -> None:
-        """Insert a pattern, from a place of its sequence on.
+        """Insert a pattern at a place of its sequence.
 
         Of two patterns with the same sequence the one with the higher priority is kept.
         """

@@ -24,8 +24,8 @@ ANY = "*"
 class SequenceKind:
     """A kind of sequence: how its groups become one phase.
 
-    ``table``: name of the table that allows them in a set of patterns. ``lowering``: the operator for which
-    the whole sequence is lowered. ``begins`` is True for operators that begin a group. Without it any
+    ``table``: name of the table that allows them in a set of patterns. ``lowering`` is the operator whose
+    lowering computes the whole sequence. ``begins`` is True for operators that begin a group. Without it any
     operator may begin one, and a sequence records where its stages begin. ``takes`` is True if a group can be
     in a sequence. ``check`` raises ValueError for an impossible sequence. ``place`` returns the homes of the
     values of a sequence with a cut. ``longest``: among sequences that end with the same group, or inside one

@@ -106,7 +106,7 @@ def _runs(points: Array) -> Runs:
 
 
 def _points(runs: Runs | None, count: int) -> Array:
-    """For each of ``count`` points, True if its number is in ``runs``; None stands for all."""
+    """A list of ``count`` bools, True for the numbers in ``runs``; None means all."""
     found = np.full(count, runs is None)
     for begin, end in runs or ():
         if not 0 <= begin < end <= count:

@@ -83,7 +83,7 @@ def _of_input(dtype: str) -> float:
 
 
 def _of_constant(array: Array) -> float:
-    """Return the largest magnitude of the finite numbers of a constant, masks left out."""
+    """Return the largest magnitude of the finite numbers of a constant, without masks."""
     if not array.size:
         return 0.0
     low, high = extremes(array)

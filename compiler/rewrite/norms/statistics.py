@@ -18,7 +18,7 @@ _REDUCTIONS = ("ReduceSum", "ReduceMean")
 def statistics(graph: Graph) -> frozenset[str]:
     """Return the names of squares that are reduced, and of nodes that compute from reduced values only.
 
-    The latter have few elements. Nodes that combine them with other values, or repeat them, are left out.
+    The latter have few elements. Nodes that combine them with other values, or repeat them, are not included.
     """
     producers = {name: node for node in graph.nodes for name in node.outputs if name}
     users: dict[str, list[Node]] = defaultdict(list)

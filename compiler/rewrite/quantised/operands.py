@@ -48,7 +48,7 @@ def quantisation_of(graph: RewrittenGraph, node: Node) -> Quantisation | None:
 
 
 def dequantised(graph: RewrittenGraph, name: str) -> tuple[str, Quantisation] | None:
-    """Return the computed bytes that a value stands for, with scale and zero point."""
+    """Return the computed bytes that represent a value, with scale and zero point."""
     node = graph.producer(name, "DequantizeLinear")
     if node is None or graph.array(node.inputs[0]) is not None or graph.tensor(name).dtype != "float32":
         return None
@@ -75,7 +75,7 @@ def known_weights(
 
 
 def dequantised_weights(graph: RewrittenGraph, name: str, axis: int) -> KnownWeights | None:
-    """Return the known weights that a value stands for, with scales along an axis."""
+    """Return the known weights that represent a value, with scales along an axis."""
     node = graph.producer(name, "DequantizeLinear")
     if node is None or node.attrs.get("block_size"):
         return None

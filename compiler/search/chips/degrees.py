@@ -154,7 +154,7 @@ def ring_order(chips: Chips, group: tuple[int, ...]) -> tuple[int, ...]:
     """Chips in an order where neighbours in the ring are as near as possible in the mesh.
 
     In a rectangle with an even side the ring uses single links only: down the first column, and back and
-    forth through the others. In other groups the order is that of the numbers.
+    forth through the others. In other groups the members are in the order of their numbers.
     """
     spots = {chips.xy(chip): chip for chip in group}
     columns, rows = (sorted({spot[axis] for spot in spots}) for axis in (0, 1))

@@ -75,7 +75,7 @@ class ChipGroups:
         return {"chips": chips, "members": self.members, "way": self._exchange(op, shape).best()}
 
     def all_gather(self, name: str, tensor: Tensor, axis: int, result: str) -> Node:
-        """The node by which all get the whole of a tensor that chips have in parts along an axis."""
+        """The node that gathers a tensor which the chips have in shards along an axis."""
         attrs = {**self.attrs(ALL_GATHER, tensor.shape), "axis": axis}
         return Node(ALL_GATHER, name, (tensor.name,), (result,), attrs)
 

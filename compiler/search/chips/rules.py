@@ -1,7 +1,8 @@
 """Divides a node whose operands are divided along an axis, and gives the part of the result that each chip
 computes.
 
-For most operators this follows from their records, which say what a part of a result needs of operands.
+For most operators this follows from their records, which define the part of the operands that a part of a
+result needs.
 """
 
 from __future__ import annotations

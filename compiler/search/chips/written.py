@@ -236,7 +236,7 @@ def _wrong(node: NodeSharding, spec: TensorSharding, text: str) -> GraphError:
     return GraphError([f"{node.text}: sharding of tensor '{spec.tensor}': {text}"])
 
 
-# -- what a group wants -----------------------------------------------------------------------------------
+# -- shardings that a group needs ------------------------------------------------------------------------
 
 
 def wishes_of(arranged: Arrangement, graph: Graph, batch: ChipDivision | None) -> list[Wish]:

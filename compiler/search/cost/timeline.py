@@ -1,8 +1,8 @@
 """Simulates a tile's engines: instructions overlap as far as queues and dependences allow.
 
 The core issues instructions in order, and each engine executes its queue in order. An instruction waits for
-older ones that write what it reads, or that access what it writes. All tiles that have work share DDR evenly.
-So a transfer takes the time that its engine needs, or the time of its share of DDR if that is longer.
+older ones that write its operands or access its results. All tiles that have work share DDR evenly. So a
+transfer takes the time that its engine needs, or the time of its share of DDR if that is longer.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Timeline:
     worked: int = 0
     """Time that the core has worked, not waited."""
     ddr: int = 0
-    """Time from which on DDR is free for this tile."""
+    """Time at which DDR becomes free for this tile."""
     gaps: list[tuple[int, int]] = field(default_factory=list)
     """Earlier times at which DDR is free: loads need not wait for stores issued before that begin later."""
     link: int = 0

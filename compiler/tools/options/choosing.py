@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def chosen(options: argparse.Namespace, graph: Graph, machine: Machine) -> Chosen | None:
     """Return the graph in the formats that the options ask for; print the decisions if there were any.
 
-    None if nothing is chosen: there is one format of floats, and no samples show what it cannot hold.
+    None if there is nothing to choose: a single format of floats, and no samples that show values beyond it.
     """
     from compiler.tools.progress import ProgressLine
 

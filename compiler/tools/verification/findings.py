@@ -42,9 +42,9 @@ class Proof:
     reserves: Mapping[str, int]
     """Instructions that were executed only in real numbers, with their counts."""
     not_followed: Mapping[str, str]
-    """Nodes without a meaning in the field, and what they do."""
+    """Nodes without a meaning in the field, and the effect of each."""
     by_recipe: frozenset[str]
-    """Operators whose meaning is that of their own programs."""
+    """Operators whose meaning is defined by their own programs."""
     same_code: bool
     """True if the twin's program, which was run, has the instructions of the given one."""
     blamed: Node | None = None

@@ -86,9 +86,9 @@ class Prover:
 
         Of a program with states it is the proof of the last of ``steps`` steps, or of the first wrong one,
         with those before it; ``sizes`` are then those of the first step. Fewer steps are proved if states
-        have no room for more. Integers decide what is read or hidden: instead of their number, ``steps`` may
-        have arrays of such inputs for each step. GraphError for sizes that the program cannot run;
-        emulator.Fault when it stops.
+        have no room for more. Integers decide which elements are read or hidden: instead of a number,
+        ``steps`` may have arrays of such inputs for each step. GraphError for sizes that the program cannot
+        run; emulator.Fault when it stops.
         """
         given = [dict[str, Array]()] * steps if isinstance(steps, int) else steps
         source, point = self.program.ranges, dict[str, int]()

@@ -30,8 +30,8 @@ _Given = tuple[dict[str, Elements], dict[str, Array]]
 class ProofSession:
     """Steps of a program and of its graph; ``seed`` draws the inputs.
 
-    The first step begins with random states. Each later one begins with the states that the step before has
-    left: the program with what is in its memory, the graph with its own values.
+    The first step begins with random states. Each later step begins with the states of the step before: the
+    program with its memory, the graph with its own values.
     """
 
     def __init__(self, twin: Program, field: PrimeField, seed: int) -> None:
@@ -102,7 +102,7 @@ def _in_room(x: Array, shape: tuple[int, ...], axis: int) -> Array:
 
 
 def _explained(proof: Proof, wanted: FieldGraph, values: Mapping[str, Value], run: FieldOutcome) -> Proof:
-    """A proof that has found differences, with what the results of instructions say about them."""
+    """A proof that has found differences, with evidence from the results of instructions."""
     search = TermSearch(wanted, values, run)
     named = tuple(
         replace(each, by=_computed_by(run, each), instead=search.instead(each.output, each.index))

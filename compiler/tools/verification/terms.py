@@ -144,7 +144,7 @@ class TermSearch:
     def _mistakes(self, node: Node, lacking: npt.NDArray[np.bool_]) -> Iterator[tuple[Node, Mistake]]:
         """Mistakes in a node, or in one before a sum, whose element the program has computed.
 
-        Simple and small ones come first, and last those that make another right element of the node.
+        Simple and small terms come first, and last the terms that make another element of the node right.
         """
         index, name = _first(lacking), node.outputs[0]
         element = _element(self.values[name], index)

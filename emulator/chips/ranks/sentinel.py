@@ -14,7 +14,8 @@ to have died first.
 Before the run a rank announces the files that it writes: ``writes [TARGET, ...]``. During the run it reports
 the temporary name of each file, the complete files that are being renamed, and the renamed ones. All are in
 JSON: ``grows [NAME, TARGET]``, ``whole [NAME, ...]`` and ``kept NAME``. When it dies between, announced files
-get their names here if they are complete, or are removed. So are segments of shared memory that MPI has left.
+get their names here if they are complete, or are removed. Segments of shared memory that MPI has left are
+removed too.
 """
 
 from __future__ import annotations
@@ -197,7 +198,8 @@ class Sentinel:
         os.close(handle)
 
     def end(self) -> None:
-        """End the remaining ranks if mpiexec has not done so after a while, then remove what they left."""
+        """End the remaining ranks if mpiexec has not done so after a while, then remove their temporary
+        files."""
         for rank, handle in self._handles.items():
             if not has_ended(handle):
                 self._segments |= mapped_segments(self._processes[rank])

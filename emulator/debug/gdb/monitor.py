@@ -134,7 +134,7 @@ class Monitor:
         check_outputs([("the tensor", file)], self._files)
         if os.path.lexists(file) and identity(file) not in self._saved:
             raise Tx8Error(
-                f"{file}: is there, and a debugger replaces only what it has saved; name another file"
+                f"{file}: exists, and the debugger replaces only files that it saved; name another file"
             )
         write_whole(file, tensor_file_bytes(view, self.system))
         self._saved.add(identity(file))

@@ -178,7 +178,8 @@ def _place(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, int, int
     add, add_indexed = fold.add, fold.add_indexed
 
     def fold_place(spare: int, place: int, of: int, first: int, m: int, step: int, stored: int) -> None:
-        """Fold a place into ``m`` results from number ``first`` on; ``of``: its address for result 0."""
+        """Fold a place into ``m`` results, starting at number ``first``; ``of`` is its address for result
+        0."""
         if m <= 0:
             return
         run, rows, of = m * stored, 1, of + first * step * stored * size

@@ -58,7 +58,7 @@ class Written(NamedTuple):
 
 
 class Wider(Exception):
-    """Raised when a variable, or the result, needs another kind than that of its first value."""
+    """Raised when a variable or the result needs another kind than its first value has."""
 
     def __init__(self, name: str, kind: Kind) -> None:
         self.name, self.kind = name, kind

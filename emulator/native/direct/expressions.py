@@ -126,7 +126,7 @@ class Expressions(ABC):
                 raise Untranslatable(f"{op.__name__} of numbers with a fraction")
             return self._emit(kinds.pop(), f"{FLOAT[op]} {typed(left)}, {text_of(right)}")
         if "n" in kinds and op in ARITHMETIC:
-            raise Untranslatable("arithmetic on what was read from a narrow view")
+            raise Untranslatable("arithmetic on a value from a narrow view")
         left, right = (self._word(value) for value in (left, right))
         if op in INTEGER:
             return self._emit(_common(left, right), f"{INTEGER[op]} {typed(left)}, {text_of(right)}")

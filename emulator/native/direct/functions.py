@@ -21,7 +21,7 @@ from .helpers import helper
 from .values import Kind, Untranslatable
 
 ENTRY = "tx8_entry"
-"""Name of the function for which a module is made."""
+"""Name of the function of a module."""
 
 
 class Functions:

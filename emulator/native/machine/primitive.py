@@ -34,7 +34,7 @@ class Version(NamedTuple):
 
 
 Primitive = tuple[Version, ...]
-"""The versions of a primitive, of which the first that takes the arguments is used."""
+"""The versions of a primitive; the first that accepts the arguments is used."""
 
 
 class Elements(NamedTuple):

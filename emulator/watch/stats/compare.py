@@ -42,7 +42,7 @@ class FigureChange:
 
 @dataclass(frozen=True)
 class ChangeTable:
-    """Figures of one kind. ``left_out``: number of figures left out because they differ less."""
+    """Figures of one kind. ``left_out`` is the number of omitted figures, which differ less."""
 
     title: str
     changes: tuple[FigureChange, ...]
@@ -79,8 +79,8 @@ class Comparison:
 def compare(before: Report, after: Report) -> Comparison:
     """Compare two reports, of one program or of two.
 
-    The first table always has all its figures. The others have the figures that differ, largest difference
-    first.
+    The first table always has all its figures. The other rows have the figures that differ, largest
+    difference first.
     """
     tables = [ChangeTable("run", tuple(_changes(_whole(before), _whole(after))))]
     for title, figures, most in _TABLES:

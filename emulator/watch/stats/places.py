@@ -51,8 +51,8 @@ class Places:
 
 
 class Recent:
-    """The track of the latest instructions, by tile and number, which tells for which unit an instruction
-    waited.
+    """The track of the latest instructions, by tile and number, which gives the unit that an instruction
+    waited for.
 
     ``REMEMBERED`` is twice the most instructions of one call, so that a call does not overwrite its own. Runs
     of few instructions get a smaller table: supplying the pages of a large one takes milliseconds.

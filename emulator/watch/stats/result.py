@@ -269,7 +269,7 @@ def _nodes(statistics: Statistics, used: int) -> Iterator[NodeTime]:
 
 
 def _groups(nodes: Sequence[NodeTime], groups: Mapping[str, str]) -> Iterator[NodeTime]:
-    """Yield the nodes of each group together; nodes without a group are left out."""
+    """Yield the nodes of each group together, without nodes that have no group."""
     for group in dict.fromkeys(groups[node.name] for node in nodes if node.name in groups):
         members = [node for node in nodes if groups.get(node.name) == group]
         resources = cast(dict[ResourceName, float], _sum(node.resources for node in members))

@@ -108,8 +108,8 @@ class Least(NamedTuple):
 
 
 def least(machine: Machine, work: Work, tiles: int) -> dict[ResourceName, Least]:
-    """Return the least time for each resource with the work spread evenly over tiles; unused resources are
-    left out."""
+    """Return the least time for each resource with the work spread evenly over tiles, without unused
+    resources."""
     operations, moved = work.operations.sum(axis=0).tolist(), work.moved.sum(axis=0).tolist()
     found: dict[ResourceName, Least] = {
         "NE": _arithmetic(machine, operations, "ne", tiles),

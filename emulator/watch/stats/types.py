@@ -86,7 +86,7 @@ class CoreTime(_Record, frozen=True):
     arrival: Annotated[Cycles, Meta(description="Waits for what other tiles send.")]
     barrier: Cycles
     program: Annotated[Cycles, Meta(description="Time that a program takes at its end whatever it does.")]
-    ended: Annotated[Cycles, Meta(description="From the tile's end to that of the last tile.")]
+    ended: Annotated[Cycles, Meta(description="From the tile's end to the end of the last tile.")]
 
 
 class Path(_Record, frozen=True):

@@ -84,7 +84,7 @@ def touch_loops(context: int, tile: int, first: int) -> None:
 
 
 def touch_ranges(tile_state: int, queue: int, entry: int, write: int, loops: Loops) -> None:
-    """Access the bytes that an entry reads, or those that it writes."""
+    """Record the accesses of an entry: its reads, or its writes."""
     tile, t = get(tile_state, state.SANITIZER), get(tile_state, state.RECORDS)
     context = get(tile, T_CONTEXT)
     header = get(queue, entry + queues.E_RECORD) * tables.HEADER

@@ -343,7 +343,7 @@ class Sanitizer(Observer):
             name = "ncc.barrier"
             place -= encoder(tables.records()[tables.numbers()[name]]).size
         site = make_site(self.image, tile.number, place, name)
-        fix = "make sure that what it waits for happens"
+        fix = "make sure that the event for which it waits happens"
         return Hazard(HazardKind.ENDLESS, site, None, "", 0, -1, self._waits_for(tile), fix)
 
     def round_ended(self, tiles: Sequence[Tile]) -> None:

@@ -154,7 +154,7 @@ def grouped(inputs: tuple[Input, ...], item: Input) -> set[int]:
 REFUSED = {
     "BitCast": "to must be the number of",
     "Cast": "to must be the number of",
-    "Dropout": "what is dropped otherwise is random",
+    "Dropout": "dropped elements are random otherwise",
     "EyeLike": "dtype must be the number of",
     "QuantizeLinear": "must be",
 }

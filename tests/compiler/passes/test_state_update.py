@@ -50,7 +50,7 @@ CASES = {
     "rows": (model([put("past", "x", "present")], "present", "x past", rows=ROWS), "present' writes what"),
     "read before": (
         model([put("past", "x", "present"), ("Neg", ["past"], ["y"])], "present y", "x past", rows=ROWS),
-        "present' writes what is new",
+        "present' writes new elements",
     ),
     "read after": (
         model(
@@ -68,7 +68,7 @@ CASES = {
             "x past",
             rows=ROWS,
         ),
-        "present' writes what is new",
+        "present' writes new elements",
     ),
     "updates from the old value": (
         model(
@@ -92,7 +92,7 @@ CASES = {
             wide=np.array([4, 32]),
             deep=np.array([4, 32]),
         ),
-        "writes what is new",
+        "writes new elements",
     ),
     "arithmetic": (
         model([("Neg", ["past"], ["present"])], "present"),

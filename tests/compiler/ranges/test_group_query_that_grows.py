@@ -22,7 +22,7 @@ HEADS, GROUPS, SIZE = 4, 2, 16
 
 def check_steps(made: tx8.Program, model: Any, counts: list[int], tolerance: float) -> None:
     """Assert that steps of these numbers of words give onnxruntime's results and caches."""
-    assert all("writes what is new" in line for line in made.compiled.states)
+    assert all("writes new elements" in line for line in made.compiled.states)
     expected, rng, past = Expected(model), np.random.default_rng(0), 0
     with tx8.Session(made) as session:
         for count in counts:
@@ -139,7 +139,7 @@ def check_variant(made: tx8.Program, name: str, tolerance: float) -> None:
     """Steps from an empty cache, of one row for several sequences, as onnxruntime requires."""
     import onnxruntime
 
-    assert all("writes what is new" in line for line in made.compiled.states)
+    assert all("writes new elements" in line for line in made.compiled.states)
     oracle = onnxruntime.InferenceSession(step(**VARIANTS[name]).SerializeToString())
     batch, rng, past = VARIANTS[name].get("batch", 1), np.random.default_rng(5), 0
     caches = dict.fromkeys(PASTS, np.zeros((batch, GROUPS, 0, SIZE), np.float32))

@@ -47,7 +47,7 @@ def streams(count: int) -> Any:
 
 
 def test_tokens_of_any_number_go_into_caches_of_a_fixed_room() -> None:
-    assert all("writes what is new" in line for line in decoder().compiled.states)
+    assert all("writes new elements" in line for line in decoder().compiled.states)
     reference, rng, at = Reference(decoder_step(ROOM)), np.random.default_rng(0), 0
     caches = {name: np.zeros((ROOM, 32), np.float32) for name in CACHES}
     with tx8.Session(decoder()) as session:

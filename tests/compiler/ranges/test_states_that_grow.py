@@ -54,7 +54,7 @@ def check_steps(made: tx8.Program, expected: Expected, counts: list[int], tolera
 
 
 def test_steps_of_any_number_of_words_append_to_the_cache_in_place() -> None:
-    assert all("writes what is new" in line for line in program().compiled.states)
+    assert all("writes new elements" in line for line in program().compiled.states)
     check_steps(program(), Expected(decoder()), [7, 1, 1, 8, 3, 4, 1], 1e-3)
 
 
@@ -62,7 +62,7 @@ def test_steps_of_any_number_of_words_append_to_the_cache_in_place() -> None:
 def test_the_operator_attention_appends_to_the_cache_too() -> None:
     model = decoder(new=1, mask="places", written_out=False)
     made = tx8.compile(model, dtype="fp32", dims={"past": (0, 8, 20)}, state=states())
-    assert all("writes what is new" in line for line in made.compiled.states)
+    assert all("writes new elements" in line for line in made.compiled.states)
     check_steps(made, Expected(model), [1, 1, 1, 1], 1e-5)
 
 
@@ -78,7 +78,7 @@ def test_masks_and_formats(mask: str, written_out: bool, dtype: str, new: tuple[
     model = decoder(2, mask=mask, written_out=written_out)
     dims = {"new": new, "past": (0, 10, 24)}
     made = tx8.compile(model, dtype=dtype, dims=dims, state=states(2))
-    assert all("writes what is new" in line for line in made.compiled.states)
+    assert all("writes new elements" in line for line in made.compiled.states)
     check_steps(made, Expected(model), [7, 1, 1, 8, 3], 1e-5 if dtype == "fp32" else 2e-3)
 
 
@@ -295,7 +295,7 @@ def test_rows_that_a_table_does_not_have_are_refused() -> None:
         (
             cut(["x", "past"]),
             "its new value is node 'join' (Concat); "
-            "a state grows by a Concat of what there was and what is new",
+            "a state grows by a Concat of its old value and new elements",
         ),
         (
             cut(["past", "x"], ("ReduceSum", ["past"], ["sum"])),

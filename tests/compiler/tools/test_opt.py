@@ -306,7 +306,7 @@ def test_wrong_usage_is_status_2(
         ("operands_at = array<i64: 0>", "operands_at = array<i300: 0>", "a.mlir"),
         ("precise = []", "rough = []", "damaged attributes"),
         ('"float32", [5 : i64', '"float33", [5 : i64', "'float33' of"),
-        ('"file"', '"left out"', "was left out of the text"),
+        ('"file"', '"left out"', "is not in the text"),
         ('"file"', '"0xzz"', "damaged attribute tx8be.constants"),
         ('"file"', '"0x00"', "damaged attribute tx8be.constants"),
         ('machine = "tx81"', 'machine = "tx82"', "made for machine 'tx82'; --machine describes 'tx81'"),

@@ -147,7 +147,7 @@ def test_tensors_are_shown_and_saved(tmp_path: Path) -> None:
             said = f"monitor: {file}: the tensor would replace {what}; name another file\n"
             assert client.monitor(f"tensor y {file}") == said
         for file in ("results.npy", "./linked.npy", "pipe.npy"):
-            said = "is there, and a debugger replaces only what it has saved; name another file"
+            said = "exists, and the debugger replaces only files that it saved; name another file"
             assert client.monitor(f"tensor y {file}") == f"monitor: {file}: {said}\n"
         assert client.monitor("tensor y ./y-now.npy").endswith("saved in ./y-now.npy\n")
         said = "monitor: a tensor saved in 'prog.s', expected the name of a .npy file\n"

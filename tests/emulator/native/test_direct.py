@@ -312,7 +312,7 @@ def remainder(a: int) -> int:
         (rounded, "'f32_to_fp16' with operands of kinds i"),
         (mixes, "a number with a fraction where an integer is expected"),
         (rounds_into_a_view, "a number of kind d in a view of kind f"),
-        (adds_narrow, "arithmetic on what was read from a narrow view"),
+        (adds_narrow, "arithmetic on a value from a narrow view"),
         (stands_still, "a range whose numbers are all the same"),
         (changes, "'value' is of kind d and i"),
         (unsigned_or_not, "'value' is of kind u and i"),

@@ -80,7 +80,7 @@ REFUSED = [
     (calls_itself, "'calls_itself' calls itself; use a loop"),
     (mixes_floats, "arithmetic between float32 and float64; wrap constants in single()"),
     (mixes_integer, "arithmetic between float32 and int64"),
-    (adds_narrow, "arithmetic on uint16; wrap what is read from a view in s64() or u64()"),
+    (adds_narrow, "arithmetic on uint16; wrap values from a view in s64() or u64()"),
     (two_types, "a variable or result is int64 on one path and float64 on another"),
     (uses_text, "a kernel has no strings"),
     (allocates, "allocates ('NRT_MemInfo_alloc_aligned'); no arrays, lists or dictionaries"),

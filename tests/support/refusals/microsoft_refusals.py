@@ -151,9 +151,7 @@ MICROSOFT_REFUSALS = [
         lens=np.array([2, 3, 1], np.int32),
     ),
     _lstm(
-        "The sequence must have 1 to 1000 steps, each of which is code of its own",
-        "1001 steps",
-        X=(1001, 3, 8),
+        "The sequence must have 1 to 1000 steps, since each has code of its own", "1001 steps", X=(1001, 3, 8)
     ),
     _lstm(
         "There must be 3 activations per direction, out of Affine, Elu, HardSigmoid, LeakyRelu, Relu, "
@@ -302,7 +300,7 @@ MICROSOFT_REFUSALS = [
     _of(
         "RotaryEmbedding",
         [_X, ("int64", (1,)), (9, 2), (9, 2)],
-        "num_heads must be given for rows [batch, rows, columns] of which rotary_embedding_dim turns a part; "
+        "num_heads must be given for rows [batch, rows, columns] if rotary_embedding_dim turns part of a head; "
         "found rotary_embedding_dim 4",
         rotary_embedding_dim=4,
     ),

@@ -225,7 +225,7 @@ MORE_REFUSALS = [
         "Dropout",
         [(2, 3), None, np.array(True)],
         {},
-        "training_mode must be false, or ratio 0: what is dropped otherwise is random; "
+        "training_mode must be false, or ratio 0: dropped elements are random otherwise; "
         "found training_mode true, ratio 0.5",
     ),
     Refusal(
@@ -518,7 +518,7 @@ MORE_REFUSALS = [
         "RNN",
         [(1001, 1, 3), (1, 4, 3), (1, 4, 4)],
         {},
-        "The sequence must have 1 to 1000 steps, each of which is code of its own, or more in a layer of 16 "
+        "The sequence must have 1 to 1000 steps, since each has code of its own, or more in a layer of 16 "
         "to 256 units with constant R and nothing optional but bias and states; found 1001 steps",
     ),
     Refusal(

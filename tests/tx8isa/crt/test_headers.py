@@ -35,7 +35,7 @@ def test_check_reports_a_stale_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "instr_operator.h").write_text("edited\n")
     assert command.main(["--check"]) == 1
     assert capsys.readouterr().err == (
-        "instr_operator.h is not what the records say: run python -m tx8isa.c.tsm\n"
+        "instr_operator.h differs from the records: run python -m tx8isa.c.tsm\n"
     )
 
 

@@ -34,12 +34,12 @@ def check() -> int:
     """Compare the files with the records; return status 1 if one differs."""
     stale = [p.name for p, text in texts().items() if not p.exists() or p.read_text("utf-8") != text]
     for name in stale:
-        print(f"{name} is not what the records say: run python -m tx8isa.c.tsm", file=sys.stderr)
+        print(f"{name} differs from the records: run python -m tx8isa.c.tsm", file=sys.stderr)
     return 1 if stale else 0
 
 
 def main(arguments: list[str]) -> int:
-    """Do what the arguments say; Tx8Error for a member that does not exist."""
+    """Execute the command of the arguments; Tx8Error for a member that does not exist."""
     if arguments == ["--check"]:
         return check()
     if arguments == ["--where"]:

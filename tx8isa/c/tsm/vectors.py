@@ -1,7 +1,7 @@
 """Members that encode a whole instruction: one for each record of CT and TDMA, in the order of the opcodes.
 
-All names are the vendor's (spec). So are the parameters of the members that the public C runtime uses. The
-parameters of the other members are proposed.
+All names are the vendor's (spec). The same holds for the parameters of the members that the public C runtime
+uses. The parameters of the other members are proposed.
 """
 
 from __future__ import annotations

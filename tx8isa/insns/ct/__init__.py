@@ -1,4 +1,4 @@
 """The records of the vector engine CT, a file for each family of instructions.
 
-Those for NHWC tensors are in ``tensor``.
+Instructions for NHWC tensors are in ``tensor``.
 """

@@ -62,4 +62,4 @@ def th_sync() -> None:
 
 @scalar("th.sync.s", "0000000 11001 00000 000 00000 0001011", example="th.sync.s", kind="fence")
 def th_sync_s() -> None:
-    """As th.sync, also for the other cores, of which a tile has none."""
+    """Like th.sync, but also for the other cores; a tile has only one."""

@@ -168,7 +168,7 @@ class SpmBlock:
 
     Axes that are not in ``stored`` are kept once and count as repeated. ``blocked``: a matrix in planes of 64
     columns, the matrix engine's order; otherwise row-major. ``turned``: a matrix whose columns follow each
-    other; only products and transposes take it as it is. Truth values are 1 and 0 of ``fmt``. ``carried``: a
+    other; only products and transposes take it unchanged. Truth values are 1 and 0 of ``fmt``. ``carried``: a
     loop overwrites it at the end of each turn.
     """
 

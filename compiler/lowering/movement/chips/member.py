@@ -65,7 +65,7 @@ def _words_of_tree(tree: Tree, group: tuple[int, ...], chip: int) -> list[int]:
 
 
 class GroupMember:
-    """Writes the code of a member; its registers are taken to the end of the enclosing scope.
+    """Writes the code of a member; its registers are reserved to the end of the enclosing scope.
 
     In a dual ring the upper half of the tiles sends in the other direction.
     """

@@ -231,7 +231,7 @@ composite(
     rules=(
         sizes_agree,
         lengths_within_steps,
-        Rule(f"The sequence must have 1 to {MOST_STEPS} steps, each of which is code of its own", _few_steps),
+        Rule(f"The sequence must have 1 to {MOST_STEPS} steps, since each has code of its own", _few_steps),
         known_activations(_OP),
         scales_usable((8, 10)),
     ),

@@ -33,7 +33,8 @@ def tables_are_matrices(call: Call) -> str | None:
 
 @rule
 def heads_of_part(call: Call) -> str | None:
-    """num_heads must be given for rows [batch, rows, columns] of which rotary_embedding_dim turns a part"""
+    """num_heads must be given for rows [batch, rows, columns] if rotary_embedding_dim turns only a part of a
+    head"""
     part = call.integer("rotary_embedding_dim")
     missing = part and call.tensor(0).rank == 3 and not call.integer("num_heads")
     return f"rotary_embedding_dim {part}" if missing else None

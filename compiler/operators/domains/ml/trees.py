@@ -345,7 +345,7 @@ def _weights(kind: str) -> tuple[Attribute, ...]:
 composite(
     name="ai.onnx.ml.TreeEnsembleRegressor",
     since=1,
-    summary="Sums or means of what the trees of an ensemble say of each row",
+    summary="Sums or means of the votes of an ensemble's trees, for each row",
     inputs=(Input("X", NUMBERS),),
     outputs=(Output("Y", RESULT),),
     expansion=_regressor,

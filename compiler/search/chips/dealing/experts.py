@@ -203,7 +203,7 @@ class _ExpertWalk(Walk):
 
 
 def _with_sum(node: Node, groups: ChipGroups, shape: tuple[int, ...]) -> list[Node]:
-    """A node whose result is to be added up over the chips."""
+    """A node whose result the chips must add up."""
     partial = f"{node.outputs[0]}.partial"
     reduce = Node(
         ALL_REDUCE, f"{node.name}.all_reduce", (partial,), node.outputs, groups.attrs(ALL_REDUCE, shape)

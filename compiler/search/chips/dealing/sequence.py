@@ -25,7 +25,7 @@ def rows_dealt(graph: Graph, groups: ChipGroups) -> ChipDivision:
             [f"sp={count}: state {'='.join(graph.states[0])} has rows of other steps; try tp or dp"]
         )
     common: set[str] = set()
-    """Inputs of integers of which some node needs all rows."""
+    """Inputs of integers that some node needs whole."""
     while True:
         try:
             return _dealt(graph, groups, common)

@@ -1,6 +1,6 @@
 """The timeline of a pipeline: when stages compute, send and wait, from cycles of their phases and links.
 
-The phases of a stage come one after another. One that receives waits until the bytes are in its inbox. A
+The phases of a stage come one after another. A member that receives waits until the bytes are in its inbox. A
 phase that sends waits until the inbox is empty and its channel is free. In the background its copy then
 continues while the stage computes. The copies of a stage use the links one after another.
 """
@@ -130,7 +130,7 @@ def timeline(stages: Sequence[Sequence[EstimatedPhase]], machine: Machine) -> Pi
 
 
 def _happens(stage: _Stage, before: _Stage, after: _Stage, machine: Machine) -> bool:
-    """Let the next phase of a stage happen; False if the event for which it waits has not happened yet."""
+    """Advance a stage by a phase; False if it waits for an event that has not happened yet."""
     phase = stage.phases[stage.at]
     message = phase.message
     if isinstance(message, Receiving):

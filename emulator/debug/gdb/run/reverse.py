@@ -1,6 +1,6 @@
 """Reverse execution: the chip is put into an earlier state, and repeats its execution up to a place.
 
-All tiles go back together. Everything after the place where they stop is forgotten.
+All tiles go back together. The history after the place where they stop is forgotten.
 """
 
 from __future__ import annotations

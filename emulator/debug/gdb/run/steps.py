@@ -40,7 +40,7 @@ class Steps:
         self.blind = False
         """True during repetition, when breakpoints and watchpoints are ignored."""
         self.reason = stop.LIMIT
-        """The reason for which the compiled loop has returned last."""
+        """The reason why the compiled loop returned last."""
         self.rounds = 0
         """Rounds that have ended."""
         self.full: set[int] = set()
@@ -185,7 +185,7 @@ class Steps:
     # -- the compiled loop -----------------------------------------------------------------------------
 
     def _serve(self, tile: Tile, reason: int) -> Stop | None:
-        """Handle the reason for which the compiled loop returned."""
+        """Handle the reason why the compiled loop returned."""
         if reason == stop.SYSTEM and not trap.has_handler(tile):
             record, _ = self.system.codes[tile.number].scalar(tile.pc)
             if record.mnemonic == "ebreak":

@@ -117,7 +117,7 @@ def _tile(words: Words, place: int, workers: int, rows: Words) -> SimulatedTile:
 
 
 def _core(words: Words) -> SavedCore:
-    """Return the core of a tile; the first row of its log tells what it waits for."""
+    """Return the core of a tile; the first row of its log says which unit it waits for."""
     doing, clock, due = words[[layout.P_CORE, layout.P_CLOCK, layout.P_DUE]].tolist()
     waits = doing not in (layout.RUNNING, layout.STARVED, layout.EXITED)
     return SavedCore(

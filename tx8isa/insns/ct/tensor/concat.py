@@ -14,7 +14,7 @@ _RESULT = tuple(f"dst_shape.{lane}" for lane in "nhwc")
 
 
 def _second(bits: int, n: int, h: int, w: int, c: int, rh: int, rw: int, rc: int, dims: int) -> int:
-    """The second source is what the result has beyond the first along the joined dimension."""
+    """The second source is the part of the result beyond the first source along the joined dimension."""
     if dims == 0:
         return tensor(bits, n, h, w, rc - c)
     if dims == 1:

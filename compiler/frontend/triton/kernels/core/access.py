@@ -278,7 +278,7 @@ class AccessCode:
         return 0 - before // size, after // size
 
     def _row(self, access: Access, data: SpmBlock, place: Place, element: Value, storing: bool) -> None:
-        """Write the DMA's copy of the remaining axes, from an element on."""
+        """Write the DMA's copy of the remaining axes; it begins at an element."""
         pointers, axes = access.pointers, access.axes
         steps, spans = pointers.indices.axes[axes:], access.region.spans[axes:]
         at = data.address

@@ -36,7 +36,7 @@ _WORD = 32
 """Bits of the widest element that is filled by an instruction."""
 
 _FEW_ROWS = 32
-"""The most rows for which fewer moves count more than the number of moved pieces."""
+"""The most rows for which a smaller number of moves is better than few moved pieces."""
 
 MadeByCore = Callable[[KernelValue, str], SpmBlock]
 """Makes a block from a value and its type."""

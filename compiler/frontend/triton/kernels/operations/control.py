@@ -197,7 +197,8 @@ def _all(found: TtirOperation) -> list[TtirOperation]:
 
 @operation("scf.while")
 def while_loop(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """Write scf.while: one region decides if and with what the loop continues, the other uses that."""
+    """Write scf.while: one region decides whether the loop continues and with which values, the other uses
+    them."""
     before, after = found.regions
     kinds = [kind for _, kind in before.parameters]
     places = [_place_of(site, kind, start) for kind, start in zip(kinds, operands, strict=True)]
