@@ -90,7 +90,7 @@ START_FLOAT = """
     fcvt.d.w f2, x0
 """
 LOOPS = {"ALU": (ALU, 6), "MEM": (MEM, 7), "MIX": (MIX, 25), "FLOAT": (FLOAT, 9)}
-"""The body of each loop, and the instructions in a turn."""
+"""The body of each loop, and the instructions in an iteration."""
 LEAVE = "\n li a7, 93\n li a0, 0\n ecall\n"
 ONE_TILE = "_start: csrr t0, mhartid\n bnez t0, 9f\n"
 """The other tiles exit at once."""

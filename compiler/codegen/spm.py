@@ -31,10 +31,10 @@ class SpmBuffer:
     """A range of scratchpad bytes. Engines write whole lines, so its span is rounded up to lines.
 
     ``first`` and ``last`` number the first and the last instruction that use it. ``scope`` are the loops in
-    which it was declared; in an inner loop it is alive from the loop's beginning to its end.
-    ``node``: the graph node for which it was declared, if the phase says so.
-    ``turning`` numbers the loop that can use two copies in turns, if there is one; ``second`` is the address
-    of the second copy if there was room for it.
+    which it was declared; in an inner loop it is alive from the loop's beginning to its end. ``node``: the
+    graph node for which it was declared, if the phase says so. ``turning`` numbers the loop that can
+    alternate between two copies, if there is one; ``second`` is the address of the second copy if there was
+    room for it.
     """
 
     symbol: str
@@ -53,7 +53,7 @@ class SpmBuffer:
 
     @property
     def doubled(self) -> bool:
-        """True if a loop can use two copies of it in turns."""
+        """True if a loop can alternate between two copies of it."""
         return self.turning >= 0
 
     @property
@@ -162,7 +162,7 @@ NONE_FIXED = FixedBuffers({})
 
 @dataclass(frozen=True)
 class Copies:
-    """The buffers of a phase with second copies, by their symbols, and the loops that use them in turns.
+    """The buffers of a phase with second copies, by their symbols, and the loops that use them alternately.
 
     ``reuse``: buffers in a loop may share bytes. ``apart``: the symbol of the common distance of all copies.
     """

@@ -70,7 +70,7 @@ def turn_by_number(slices: list[Slice]) -> dict[int, int]:
 
 
 def copy_by_turn(slices: list[Slice], turns: dict[int, int]) -> list[str]:
-    """The copy of the buffer that each turn loads."""
+    """The copy of the buffer that each iteration loads."""
     loads = {turns[number(s)]: s.operand("dst") for s in slices if s.track == "RDMA"}
     names = dict(zip(dict.fromkeys(loads[turn] for turn in sorted(loads)), COPIES, strict=True))
     return [names[loads[turn]] for turn in sorted(loads)]

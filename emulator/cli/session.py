@@ -28,7 +28,7 @@ Files = dict[str, str]
 
 
 _MOST_BYTES = 1 << 32
-"""The most bytes of an output of all runs of a step: the largest tensor that there is."""
+"""The most bytes of an output of all runs of a step: as many as the largest possible tensor has."""
 
 
 class ScriptError(Tx8Error):

@@ -480,7 +480,7 @@ def atomics(x, index, largest, smallest, last, total, winner, n, BLOCK: tl.const
 
 @triton.jit
 def fibonacci(out, swapped, n):
-    """The first numbers of Fibonacci, and two numbers that change places in each turn."""
+    """The first numbers of Fibonacci, and two numbers that change places in each iteration."""
     a, b, p, q = 0, 1, 5, 7
     for turn in range(n):
         tl.store(out + turn, a)
@@ -491,7 +491,7 @@ def fibonacci(out, swapped, n):
 
 @triton.jit
 def windows(x, out, turns, BLOCK: tl.constexpr):
-    """The sum over turns of x below three times the turn, -1 elsewhere."""
+    """The sum over iterations of x below three times the iteration, -1 elsewhere."""
     at = tl.arange(0, BLOCK)
     v = tl.load(x + at)
     total = tl.zeros([BLOCK], dtype=tl.float32)

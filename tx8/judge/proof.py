@@ -97,7 +97,7 @@ def _made_with(program: Any, options: argparse.Namespace) -> dict[str, Any]:
         raise Tx8Error(f"{name}: has the networks {names}; --prove takes programs of one network")
     if not image.nodes:
         what = "no instruction names a node of a graph, so tx8cc has not made it"
-        raise Tx8Error(f"{name}: {what}; try tx8emu judge, with its specification")
+        raise Tx8Error(f"{name}: {what}; try tx8emu judge, with what it must compute")
     dims: dict[str, Any] = {}
     if image.shapes is not None:
         dims = {each.name: (each.least, each.usual, each.most) for each in image.shapes.dimensions}

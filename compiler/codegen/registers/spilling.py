@@ -18,7 +18,7 @@ from tx8isa.errors import Tx8Error
 from tx8isa.numbers.division import round_up
 
 TURNS = 8
-"""Assumed number of turns of a loop when the uses of values are weighed."""
+"""Assumed number of iterations of a loop when the uses of values are weighed."""
 CHEAP = 2
 """Most instructions for recomputing a value instead of loading it from the stack."""
 WORD = 8
@@ -53,7 +53,7 @@ class Spills:
     chosen: frozenset[int] = frozenset()
     shortages: list[Shortage] = field(default_factory=list)
     weights: Counter[int] = field(default_factory=Counter)
-    """The uses of each kept value; uses in loops are weighted by turns."""
+    """The uses of each kept value; uses in loops are weighted by iterations."""
 
     def more(self) -> frozenset[int]:
         """Values to be spilled as well, none if there is no shortage; OutOfRegisters if none would help."""

@@ -34,7 +34,7 @@ class Turns:
         self._loops: dict[Variable, int] = {}
 
     def variable(self, loop: int, iterations: int) -> Variable | None:
-        """A variable that is 0 and -1 in turns, or 0 and the distance of all second copies.
+        """A variable that is 0 and -1 alternately, or 0 and the distance of all second copies.
 
         None for a loop of at most one iteration, and for one that is known to need no copies.
         """

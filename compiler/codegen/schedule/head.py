@@ -103,7 +103,7 @@ class _Search:
             self._loop(item, conditions)
 
     def _loop(self, loop: Loop, conditions: tuple[Condition, ...]) -> None:
-        """A loop of at most one turn is a condition.
+        """A loop of at most one iteration is a condition.
 
         Instructions of any other loop are not part of the head.
         """
@@ -167,7 +167,7 @@ class _Search:
         return True
 
     def _arguments(self, issue: Issue) -> dict[str, Argument] | None:
-        """The operands as expressions of the tile; None if they depend on the turn of a loop."""
+        """The operands as expressions of the tile; None if they depend on the iteration of a loop."""
         found: dict[str, Argument] = {}
         for name, given in issue.arguments.items():
             parts: list[Value | float | str] = [*given] if isinstance(given, list) else [given]

@@ -1,8 +1,9 @@
-"""Loads that run one turn of a loop ahead: the next slice arrives during the arithmetic on this one.
+"""Loads that run one iteration of a loop ahead: the next slice arrives during the arithmetic on this one.
 
-A loop uses two copies of its buffers in turns. The loads of the first turn go before the loop, and each turn
-begins with those of the next one. So RDMA has work while the kernel core waits for room in the queues of the
-engines that compute, and the second slice does not wait for the first turn, whose code is new to the core.
+A loop alternates between two copies of its buffers. The loads of the first iteration go before the loop, and
+each iteration begins with those of the next one. So RDMA has work while the kernel core waits for room in the
+queues of the engines that compute, and the second slice does not wait for the first iteration, whose code is
+new to the core.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from .conditions import if_below
 from .writer import Aside, CodePlace, CodeWriter
 
 _LEAST_BYTES = 4096
-"""Least bytes of a turn's loads: fewer save less time than the instructions for it take."""
+"""Least bytes of an iteration's loads: fewer save less time than the instructions for it take."""
 _LEAST_AFTER = 3
-"""Least instructions of a turn besides its loads; with fewer, the next loads do not wait long."""
+"""Least instructions of an iteration besides its loads; with fewer, the next loads do not wait long."""
 
 _Values = Mapping[str, Value]
 """Values of registers. Variables of one register may have different known ranges."""
@@ -35,7 +36,7 @@ _Values = Mapping[str, Value]
 @dataclass
 class LoopCode:
     """The code of a loop. ``outer`` is the part of the tree that contains it, and ``limit`` the bound of its
-    index. ``before`` is the place before its first turn, ``inside`` the beginning of each turn."""
+    index. ``before`` is the place before its first iteration, ``inside`` the beginning of each iteration."""
 
     loop: Loop
     number: int
@@ -71,7 +72,7 @@ def load_ahead(code: CodeWriter, found: LoopCode) -> None:
 
 
 def _next_turn(code: CodeWriter, found: LoopCode, parity: Variable, loads: _Loads) -> None:
-    """Write the loads of the next turn, if there is one, into the other copies."""
+    """Write the loads of the next iteration, if there is one, into the other copies."""
     loop = found.loop
     following = code.let(loop.variable + loop.step)
     assert isinstance(following, Variable)
@@ -83,7 +84,7 @@ def _next_turn(code: CodeWriter, found: LoopCode, parity: Variable, loads: _Load
 
 
 class _Load(NamedTuple):
-    """A load with its operands as they are known at the beginning of a turn."""
+    """A load with its operands as they are known at the beginning of an iteration."""
 
     issue: Issue
     arguments: dict[str, Argument]
@@ -91,11 +92,11 @@ class _Load(NamedTuple):
 
 @dataclass
 class _Loads:
-    """The loads of a loop that can move to the beginning of a turn, or before it.
+    """The loads of a loop that can move to the beginning of an iteration, or before it.
 
-    Such a load fills a buffer that has two copies and that no earlier instruction of the turn uses. It reads
-    only bytes that the loop does not store, and its operands depend on the iteration alone. A loop that waits
-    or exchanges data has none.
+    Such a load fills a buffer that has two copies and that no earlier instruction of the iteration uses. It
+    reads only bytes that the loop does not store, and its operands depend on the iteration alone. A loop that
+    waits or exchanges data has none.
     """
 
     code: CodeWriter
@@ -145,7 +146,7 @@ class _Loads:
 
     def _is_known(self, variable: Variable) -> bool:
         """True if a variable, or the variable whose range it narrows, has its value at the beginning of a
-        turn."""
+        iteration."""
         code, inside, register = self.code, self.loop_code.inside, variable.register
         if register == TILE or variable in code.values or variable in code.loop_variables:
             return True

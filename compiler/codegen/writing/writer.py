@@ -50,7 +50,7 @@ class CodeWriter:
 
     ``prefix`` begins all symbols of the code. ``spills`` says which values are in the stack. ``copies`` says
     which buffers have second copies, if that is decided. ``worker`` gets the instructions. ``ahead``: loops
-    may load the slice of their next turn before they compute (``ahead.py``).
+    may load the slice of their next iteration before they compute (``ahead.py``).
     """
 
     prefix: str
@@ -96,9 +96,9 @@ class CodeWriter:
     def buffer(self, name: str, size: int) -> Value:
         """The address of a new scratchpad buffer of ``size`` bytes.
 
-        It is alive from its first use in this scope to its last. A loop uses two copies of it in turns if
-        there is room, so that a load of the next iteration need not wait until the arithmetic of this one has
-        read its operands. A buffer whose content is needed after an iteration must be declared outside of
+        It is alive from its first use in this scope to its last. A loop alternates between two copies of it
+        if there is room, so that a load of the next iteration need not wait until the arithmetic of this one
+        has read its operands. A buffer whose content is needed after an iteration must be declared outside of
         the loop.
         """
         symbol = self.unique(name)

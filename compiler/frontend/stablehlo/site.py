@@ -226,7 +226,7 @@ class Site:
         return self.nodes("Reshape", [name, self._ints(*shape)], allowzero=1)[0]
 
     def transpose(self, value: Value, *order: int) -> Value:
-        """Permute the axes; repetitions stay unwritten."""
+        """Permute the axes; a value that broadcasts implicitly stays so."""
         if order == tuple(range(value.rank)):
             return value
         if sorted(order) != list(range(value.rank)):

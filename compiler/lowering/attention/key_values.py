@@ -85,7 +85,8 @@ class KeyValues:
         return self.plan.heads_in_room > 1
 
     def begin(self, first: Value, end: Value) -> None:
-        """Load the first of the heads from ``first`` to before ``end``, if each is loaded before its turn."""
+        """Load the first head of ``first`` to ``end`` (excluded), if heads are loaded before their
+        iterations."""
         if not self.loads_ahead:
             return
         assert self.team is not None
@@ -115,7 +116,8 @@ class KeyValues:
         """Load blocks of the next head, one in each of the first iterations and one in each of the second
         half.
 
-        ``turn`` is the number of the block of queries; there are ``turns`` blocks, and one more turn at most.
+        ``turn`` is the number of the block of queries; there are ``turns`` of them, and at most one more
+        iteration.
         """
         following = self.kernel.let(head + 1)
         for which, first in ((KEYS, 0), (VALUES, turns // 2)):
@@ -158,7 +160,7 @@ class KeyValues:
             yield following
 
     def _first_slot(self, head: Value) -> Value:
-        """The slot with the first block of a head: two heads use them in turns."""
+        """The slot with the first block of a head: two heads use them alternately."""
         return head % 2 * self.plan.own_blocks
 
     def _own_blocks(self, which: int, action: _OwnAction) -> None:

@@ -221,7 +221,7 @@ def _placed(plan: AttentionPlan, target: Target, budget: int) -> AttentionPlan:
     fits = 1 < by_blocks <= blocks and plan.m % plan.block_queries == 0 and keeps_step
     plan = replace(plan, shared=plan.shared and fits)
     ahead = replace(plan, heads_in_room=2)
-    loads = 1 + ceil_div(plan.blocks, by_blocks)  # of keys, and then of values; and a turn to arrange them
+    loads = 1 + ceil_div(plan.blocks, by_blocks)  # of keys, then of values; an iteration to arrange them
     several = plan.shared and plan.resident and blocks >= 2 * loads * by_blocks
     return ahead if several and _fits(ahead, budget) else plan
 

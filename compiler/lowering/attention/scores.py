@@ -33,7 +33,7 @@ class Tables:
 
 
 class DoubleBuffer:
-    """Two copies of a slice like ``like``, which neighbouring blocks use in turns."""
+    """Two copies of a slice like ``like``, which neighbouring blocks use alternately."""
 
     def __init__(self, kernel: Kernel, name: str, like: Aligned) -> None:
         size = aligned_bytes(like.grid.room * like.grid.width, like.channels, like.fmt)
@@ -41,7 +41,7 @@ class DoubleBuffer:
         self.like, self.base = like, kernel.buffer(name, 2 * self.span)
 
     def slice(self, turn: Value, rows: int) -> Aligned:
-        """The copy for a turn, as a slice of ``rows`` rows."""
+        """The copy for an iteration, as a slice of ``rows`` rows."""
         base = self.base + turn % 2 * self.span
         return Aligned(base, self.like.fmt, Grid(rows, 1, rows), self.like.channels)
 

@@ -104,7 +104,7 @@ def _blocks_alone(
 
 
 _COMMANDS = 8
-"""Commands of a turn, which the core issues."""
+"""Commands of an iteration, which the core issues."""
 
 
 def _cost(product: Product, used: int, turns: int, together: bool, rates: Rates) -> float:
@@ -201,8 +201,8 @@ def multiply_rows(kernel: Kernel, product: Product, blocks: RowBlocks) -> None:
 def _multiply_alone(kernel: Kernel, product: Product, blocks: RowBlocks) -> None:
     """Write the code of tiles that load the right operand themselves, after their first block of rows.
 
-    Each turn loads the rows of the next one before it stores its own, so that the matrix engine does not wait
-    for the TDMA.
+    Each iteration loads the rows of the next one before it stores its own, so that the matrix engine does not
+    wait for the TDMA.
     """
     loaded, size, count = _loaded(kernel, product), blocks.size, blocks.count(product)
     right = [target for _, target in loaded]

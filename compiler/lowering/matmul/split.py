@@ -180,11 +180,11 @@ def _bytes(product: Product, split: Split) -> int:
 
 
 _COMMANDS = 4
-"""Commands of a turn, which the core issues."""
+"""Commands of an iteration, which the core issues."""
 
 
 def _cost(product: Product, split: Split, rates: Rates) -> float:
-    """Estimated cycles of a split: its slowest stage, the other stages of one turn, and the exchange."""
+    """Estimated cycles of a split: its slowest stage, the other stages of one iteration, and the exchange."""
     rows, columns = split.block(product)
     tiles, turns = math.prod(split.grid), ceil_div(ceil_div(product.k, split.k), split.grid[3])
     terms = turns * split.k

@@ -1,9 +1,9 @@
 """Softmax in planes of 64 channels: [rows, axis] with a row at each position.
 
-The largest element and the sum of a row are one number at its position. The matrix engine repeats such
-numbers along the axis by a product with a row of ones. With the data as initial sums it also adds them. It
-takes numbers in TF32 parts. A sum has two parts, which are 22 bits. A largest element has enough parts to be
-exact, so that no difference is above 0.
+A row has one largest element and one sum, each stored as a number at the row's position. The matrix engine
+repeats such numbers along the axis by a product with a row of ones. With the data as initial sums it also
+adds them. It takes numbers in TF32 parts. A sum has two parts, which are 22 bits. A largest element has
+enough parts to be exact, so that no difference is above 0.
 """
 
 from __future__ import annotations

@@ -320,7 +320,7 @@ def version_at(
     number: int,
     division: PhaseDivision | Way,
 ) -> Version:
-    """Code that is right at one of some points, with the given division or with one found by a search there.
+    """Code that is right at one of the ``points``; without a division, a search there finds one.
 
     Raises the errors of ``generate``, and those of code that cannot handle sizes.
     """

@@ -114,7 +114,7 @@ class TurnBegin(NamedTuple):
 
 
 class MoreTurns(NamedTuple):
-    """The loop continues for ``turns`` turns that take as long as the one that ends here."""
+    """The loop continues for ``turns`` iterations that take as long as the one that ends here."""
 
     turns: int
 

@@ -48,7 +48,7 @@ class _Access(NamedTuple):
 
 
 class _Mark(NamedTuple):
-    """The state where the turn of a loop begins: times, busy times of the engines, and bytes of DDR."""
+    """The state where the iteration of a loop begins: times, busy times of the engines, and bytes of DDR."""
 
     now: int
     worked: int
@@ -100,7 +100,7 @@ class Timeline:
     first: int = 0
     """Extra time of the first copy to another tile, if no phase before has copied."""
     _marks: list[_Mark] = field(default_factory=list)
-    """The beginnings of the turns that are repeated."""
+    """The beginnings of the iterations that are repeated."""
 
     def __post_init__(self) -> None:
         timing, clock = self.machine.timing, self.machine.engines.clock.value
@@ -219,14 +219,15 @@ class Timeline:
         self._work(self._barrier)
 
     def mark(self) -> None:
-        """Record the begin of the turn of a loop that ``repeat`` ends."""
+        """Record the begin of the iteration of a loop that ``repeat`` ends."""
         self._marks.append(_Mark(self.now, self.worked, dict(self.busy), self.ddr_bytes))
 
     def repeat(self, turns: int, like: int) -> None:
-        """Advance as if ``turns`` more turns like the ``like`` ones since the last mark had been executed.
+        """Advance as if ``turns`` more iterations like the ``like`` ones since the last mark had been
+        executed.
 
-        A turn takes at least as long as the core and each engine work in it, even if another engine is still
-        busy with instructions before the loop.
+        An iteration takes at least as long as the core and each engine work in it, even if another engine is
+        still busy with instructions before the loop.
         """
         begin = self._marks.pop()
         more = {

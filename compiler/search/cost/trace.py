@@ -1,7 +1,7 @@
 """The trace of a phase: the events of one tile, in order, independent of the machine's figures.
 
 The tree of a phase is walked once, for its busiest tile; the trace can then be priced on several machines.
-Only some turns of a long loop are walked; the trace says how many are like the last of the first ones.
+Only some iterations of a long loop are walked; the trace says how many are like the last of the first ones.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from .values import Registers, in_scratchpad, value_of
 
 _FIRST_TURNS = 4
 _WALKED = _FIRST_TURNS + 3
-"""In a loop of more turns than this, only the first ones and the last are walked. The turns between are
-taken to be as long as the last two of the first ones: buffers alternate."""
+"""In a loop of more iterations than this, only the first ones and the last are walked. The iterations between
+are taken to be as long as the last two of the first ones: buffers alternate."""
 
 
 _MOVING = (Engine.RDMA, Engine.WDMA)
@@ -107,7 +107,7 @@ class _Block(NamedTuple):
 
 
 def _sharing(kernel: Kernel, tiles: int, entered: Counter[int]) -> float:
-    """Tiles that use DDR at the same time on average: a tile with fewer turns than tile 0 ends earlier.
+    """Tiles that use DDR at the same time on average: a tile with fewer iterations than tile 0 ends earlier.
 
     ``entered`` counts the tiles that execute a conditional block, by its identity.
     """

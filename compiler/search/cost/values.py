@@ -1,4 +1,4 @@
-"""The values of index expressions on one tile in one turn of each loop."""
+"""The values of index expressions on one tile in one iteration of each loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads that run one turn of a loop ahead: equal results in less time, and loops in which they must not."""
+"""Loads that run one iteration ahead: equal results in less time, and loops in which they must not."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_it_takes_less_time_and_the_estimate_says_so() -> None:
 
 
 def test_the_estimate_knows_loops_whose_bounds_are_in_registers() -> None:
-    """Each tile has separate rows, in slices whose length is known only in a turn."""
+    """Each tile has separate rows, in slices whose length is known only in an iteration."""
     x, y = vectors(16 * 3 * SLICE - 5)
 
     def lower(kernel: Kernel) -> None:

@@ -20,7 +20,7 @@ ROWS, SIZE, TURNS, COPIED, TILES = 4, 16, 3, 2, 2
 
 
 def copy_rows(kernel: Kernel, fillers: int) -> None:
-    """y[turn] = x[turn] in the first two of three turns, with ``fillers`` more instructions in a turn."""
+    """y[turn] = x[turn] in the first two of three iterations, with ``fillers`` more instructions in each."""
     zero = kernel.tile // TILES
     with kernel.loop(kernel.let(zero + TURNS)) as turn, kernel.if_below(turn, kernel.let(zero + COPIED)):
         buffer, other = kernel.buffer("x", SIZE * 4), kernel.buffer("other", SIZE * 4)

@@ -109,7 +109,7 @@ def test_the_stages_of_a_loop_and_their_copies_are_apart_when_there_is_room() ->
 
 
 def test_copies_are_apart_when_stages_share() -> None:
-    """Neighbouring turns overlap more when each has its own bytes than when each stage has."""
+    """Neighbouring iterations overlap more when each has its own bytes than when each stage has."""
     for first, second in zip(*[iter(stages(new_kernel(1024)))] * 2, strict=True):
         assert len({*first, *second}) == 4
 

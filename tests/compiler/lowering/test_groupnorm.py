@@ -76,7 +76,7 @@ def test_groups_of_channels(shape: tuple[int, ...], groups: int) -> None:
 @pytest.mark.parametrize("tiles", [1, 16])
 @pytest.mark.parametrize(("shape", "groups"), [((1, 64, 24, 24), 8), ((3, 20, 17, 19), 20)])
 def test_slices_and_steps(shape: tuple[int, ...], groups: int, tiles: int, dtype: str) -> None:
-    """A small scratchpad: a tile's shard is loaded for each turn, in slices with a tail."""
+    """A small scratchpad: a tile's shard is loaded for each iteration, in slices with a tail."""
     made = normalized(shape, groups, steps=True)
     assert_right(made, dtype, tiles, small_machine(), scale=3.0)
 

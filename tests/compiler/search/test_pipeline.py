@@ -294,7 +294,7 @@ def attributes(local: Graph, op: str, *names: str) -> list[tuple[object, ...]]:
 
 
 def test_a_stage_sends_while_it_computes_the_next_part() -> None:
-    """Two values have two inboxes each, in turns; the last part is sent before the stage ends."""
+    """Two values have two inboxes each, used alternately; the last part is sent before the stage ends."""
     found = pipelined(chain(8), (2, 1), "pp=2")
     first, second = (found.stage_graph((0, stage)) for stage in range(2))
     sent = attributes(first, SEND, "inbox", "channel", "full", "background")

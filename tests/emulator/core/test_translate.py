@@ -163,7 +163,7 @@ def test_random_floating_point_programs(seed: int) -> None:
 )
 @pytest.mark.parametrize("turns", [1, 3])
 def test_a_stop_in_the_middle_of_a_block(middle: str, text: str, turns: int) -> None:
-    """On its first turn, and later: the loop reaches it when a counter runs out."""
+    """On its first iteration, and later: the loop reaches it when a counter runs out."""
     image = asm.assemble(f"""
         _start: csrwi frm, 5
             li a0, {turns}

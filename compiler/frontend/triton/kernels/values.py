@@ -25,7 +25,7 @@ ELEMENT_FORMATS = {**FLOAT_FORMATS, **INTEGER_FORMATS, "i1": Format.INT8}
 TRUTH = "i1"
 INTEGERS = ("i8", "i16", "i32", "i64", "index")
 _LARGEST_PLACE = 1 << 47
-"""The bound on the magnitude of loaded integers of 64 bits that are formulas."""
+"""Loaded integers of 64 bits that are part of formulas must have a smaller magnitude."""
 
 
 def bits_of(element: str) -> int:
@@ -169,7 +169,7 @@ class SpmBlock:
     Axes that are not in ``stored`` are kept once and count as repeated. ``blocked``: a matrix in planes of 64
     columns, the matrix engine's order; otherwise row-major. ``turned``: a matrix whose columns follow each
     other; only products and transposes take it unchanged. Truth values are 1 and 0 of ``fmt``. ``carried``: a
-    loop overwrites it at the end of each turn.
+    loop overwrites it at the end of each iteration.
     """
 
     address: Value

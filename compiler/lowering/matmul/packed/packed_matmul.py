@@ -138,7 +138,7 @@ class _Stream:
                 self._block_of_columns(turn, block, left, unpacker)
 
     def _block(self, turn: Value) -> Value:
-        """The block of columns of this tile in a turn."""
+        """The block of columns of this tile in an iteration."""
         tiles = self.kernel.target.tiles
         return turn * tiles + (self.kernel.tile if tiles > 1 else 0)
 

@@ -1,8 +1,8 @@
-"""Places of values that a loop carries from one turn to the next, or that branches of a condition give.
+"""Places of values that a loop carries from one iteration to the next, or that branches of a condition give.
 
-An integer or a pointer that moves by the same distance in each turn is a formula of the turn. Other numbers
-for a whole block are in registers, pointers have their first place in one, and data are in a block in the
-scratchpad.
+An integer or a pointer that moves by the same distance in each iteration is a formula of the iteration. Other
+numbers for a whole block are in registers, pointers have their first place in one, and data are in a block in
+the scratchpad.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from compiler.frontend.triton.operations import TtirType
 from tx8isa.numbers.formats import Format
 
 Source = Value | SpmBlock | Splat | None
-"""A value on its way to the place where the next turn expects it."""
+"""A value on its way to the place where the next iteration expects it."""
 
 
 @dataclass(frozen=True)
 class Formula:
-    """An integer or a pointer that moves by the same distance in each turn."""
+    """An integer or a pointer that moves by the same distance in each iteration."""
 
     start: Indices | Pointers
     distance: Indices
 
     def at(self, turn: Value) -> KernelValue:
-        """Return the value at the beginning of a turn."""
+        """Return the value at the beginning of an iteration."""
         moved = multiply(self.distance, uniform(turn, self.distance.shape))
         if isinstance(self.start, Pointers):
             return replace(self.start, indices=add(self.start.indices, moved))

@@ -52,12 +52,12 @@ _FORMULAS = (
 )
 """Operations that write no code for integers."""
 _MOST_TURNS = 1 << 31
-"""The most turns of a loop whose end is not known."""
+"""The most iterations of a loop whose end is not known."""
 
 
 @operation("scf.for")
 def for_loop(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
-    """Write scf.for: a loop, unless it has no turn."""
+    """Write scf.for: a loop, unless it has no iteration."""
     lower, upper, step = scalar(operands[0]), scalar(operands[1]), known(operands[2])
     if step < 1:
         raise UnsupportedOperation(f"a step of {step}; allowed are 1 and above")
@@ -85,7 +85,7 @@ def for_loop(site: KernelSite, found: TtirOperation, operands: Values) -> Values
 
 
 class _LoopValues:
-    """The values that a loop carries from one turn to the next."""
+    """The values that a loop carries from one iteration to the next."""
 
     def __init__(self, site: KernelSite, body: Block, starts: Sequence[KernelValue]) -> None:
         self.site, self.body, self.starts = site, body, starts
@@ -97,7 +97,7 @@ class _LoopValues:
 
     @property
     def wanted(self) -> dict[str, SpmBlock]:
-        """Return the homes of the results that may be written while the turn is still running."""
+        """Return the homes of the results that may be written while the iteration is still running."""
         return {
             self.yielded[number]: place.block
             for number, place in enumerate(self.places)
@@ -106,12 +106,12 @@ class _LoopValues:
 
     @property
     def formulas(self) -> set[str]:
-        """Return the names of the values that are formulas of the turn."""
+        """Return the names of the values that are formulas of the iteration."""
         pairs = zip(self.names, self.places, strict=True)
         return {name for name, place in pairs if isinstance(place, Formula)}
 
     def at(self, turn: Value) -> list[KernelValue]:
-        """Return the values at the beginning of a turn."""
+        """Return the values at the beginning of an iteration."""
         return [place.at(turn) for place in self.places]
 
     def _place(self, number: int) -> Carried:
@@ -134,7 +134,7 @@ class _LoopValues:
     # --- formulas -------------------------------------------------------------------------------------------
 
     def _moved_by(self, name: str, carried: str) -> Indices | None:
-        """Return the distance that a carried integer or pointer moves in each turn; None if it varies."""
+        """Return how far a carried integer or pointer moves in each iteration; None if that varies."""
         if name == carried:
             return uniform(0)
         maker = self.makers.get(name)
@@ -150,7 +150,7 @@ class _LoopValues:
         return subtract(before, change) if maker.name == "arith.subi" else add(before, change)
 
     def _formula(self, name: str) -> Indices | None:
-        """Return the value of an integer that is the same in each turn; None for others."""
+        """Return the value of an integer that is the same in each iteration; None for others."""
         site, maker = self.site, self.makers.get(name)
         if name not in site.values:
             if maker is None or maker.name not in _FORMULAS:

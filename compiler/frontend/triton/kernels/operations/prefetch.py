@@ -1,8 +1,9 @@
-"""Loads of a loop that run one turn ahead: the next turn's blocks arrive during this turn's computation.
+"""Loads of a loop that run one iteration ahead: the next blocks arrive during the computation on these.
 
-A load can run ahead if its places and its mask are formulas of the turn, and the loop does not store into its
-array. Products of loaded data with loop-invariant values run ahead too. So the matrix engine works while the
-vector engine works on the product before. Each block has two copies, which turns use alternately.
+A load can run ahead if its places and its mask are formulas of the iteration, and the loop does not store
+into its array. Products of loaded data with loop-invariant values run ahead too. So the matrix engine works
+while the vector engine works on the product before. Each block has two copies, which iterations use
+alternately.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _CHANGES = ("tt.store", "tt.atomic_rmw", "tt.atomic_cas")
 """Operations that change arrays."""
 
 AtTurn = Callable[[Value], list[KernelValue]]
-"""Returns the index of the loop and the carried values at the beginning of a turn."""
+"""Returns the index of the loop and the carried values at the beginning of an iteration."""
 
 
 @dataclass(frozen=True)
@@ -78,16 +79,16 @@ class Prefetch:
 
     @property
     def loaded(self) -> set[str]:
-        """The results of loads that are there before a turn begins."""
+        """The results of loads that have arrived before an iteration begins."""
         return {load.operation.results[0] for load in self.loads}
 
     @property
     def names(self) -> set[str]:
-        """All results that are there before a turn begins."""
+        """All results that have arrived before an iteration begins."""
         return self.loaded | {product.operation.results[0] for product in self.products}
 
     def begin(self, at: AtTurn) -> None:
-        """Load for the first turn; loads from arrays that the loop changes do not run ahead."""
+        """Load for the first iteration; loads from arrays that the loop changes do not run ahead."""
         with self.site.inner():
             for (name, _), value in zip(self.body.parameters, at(0), strict=True):
                 self.site.values[name] = value
@@ -135,7 +136,7 @@ class Prefetch:
         return value.argument or None if isinstance(value, Pointers) else None
 
     def next(self, at: AtTurn, turn: Value) -> None:
-        """Begin the loads of the next turn, and record this turn's results."""
+        """Begin the loads of the next iteration, and record this iteration's results."""
         if not self.loads:
             return
         kernel, most = self.site.kernel, highest(self.turns) - 1

@@ -225,7 +225,7 @@ def test_single_elements(element: str, place: int, outside: bool) -> None:
 
 @pytest.mark.parametrize(("turns", "outside"), [(4, False), (5, True)])
 def test_pointers_that_a_loop_moves(turns: int, outside: bool) -> None:
-    """Each turn takes 16 elements of 64; the turn that leaves them stops the program."""
+    """Each iteration takes 16 elements of 64; the iteration that leaves them stops the program."""
     x, out = _array(64), np.zeros(16, np.float32)
     pointers, floats = kind((16,), "!tt.ptr<f32>"), kind((16,), "f32")
     text = (

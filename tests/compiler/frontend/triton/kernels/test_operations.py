@@ -130,7 +130,7 @@ def test_a_choice_between_two_branches_at_run_time() -> None:
 
 @pytest.mark.parametrize("turns", [0, 1, 5])
 def test_carried_values_that_change_places(turns: int) -> None:
-    """In each turn the two blocks change places, and one grows; nothing is overwritten too early."""
+    """In each iteration the two blocks change places, and one grows; nothing is overwritten too early."""
     lines = (
         "    %c0 = arith.constant 0 : i32\n    %c1 = arith.constant 1 : i32\n"
         "    %ones = arith.constant dense<1.000000e+00> : tensor<64xf32>\n"

@@ -80,7 +80,7 @@ def test_bytes_that_are_computed() -> None:
 
 @pytest.mark.parametrize("columns", [16, 128])
 def test_sums_of_bytes_that_a_loop_carries(columns: int) -> None:
-    """Four turns over 32 of the inner indices each: their operands are loaded a turn ahead."""
+    """Four iterations over 32 of the inner indices each: their operands are loaded an iteration ahead."""
     a, b = _bytes(16, 128), _bytes(128, columns, seed=2)
     sums, one, other = kind((16, columns), "i32"), kind((16, 32), "i8"), kind((32, columns), "i8")
     left, right = kind((16, 32), "!tt.ptr<i8>"), kind((32, columns), "!tt.ptr<i8>")
