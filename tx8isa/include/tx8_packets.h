@@ -837,7 +837,7 @@ static inline unsigned tx8_worker_of(uint32_t inter_type) {
 
 #define TX8_CACHE_LINE 0x40
 
-/* Before engines read what was stored through the cache: the lines of some bytes, and a fence. */
+/* Before engines read data that were stored through the cache: the lines of some bytes, and a fence. */
 static inline void tx8_clean(const volatile void *bytes, size_t count) {
     uintptr_t line = (uintptr_t)bytes & ~(uintptr_t)(TX8_CACHE_LINE - 1);
     for (; line < (uintptr_t)bytes + count; line += TX8_CACHE_LINE)

@@ -1,8 +1,7 @@
-"""Generates the final code of versions: only for their own points, with one distance between both copies of
-buffers.
+"""The final code of versions: only for their own points, with second copies of buffers at one distance.
 
 The points of a version are known when all versions exist, and second copies of buffers when these are placed.
-It omits code that only the alternatives needed.
+Code that had to cover the alternatives until then is no longer needed.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ def finished(context: RangedContext, code: PhaseCode, version: Version) -> Versi
 
 
 def _smallest(context: RangedContext, code: PhaseCode, version: Version) -> Version | None:
-    """The version in small code: without code for other points, if possible.
+    """The version in small code: without code for other points, if that is possible.
 
-    If a sequence's division is known to be right only for more points, the code is made for all of these.
+    A sequence's division may be known to be right only for more points; then the code is made for these.
     """
     with suppress(*UNTRACED):
         found = _made_for(context, code, version, version.points)
@@ -46,7 +45,7 @@ def _smallest(context: RangedContext, code: PhaseCode, version: Version) -> Vers
 
 
 def _made_for(context: RangedContext, code: PhaseCode, version: Version, points: Array) -> Version | None:
-    """The version in small code, made for some points; None if it is not right for the version's points."""
+    """The version in small code, made for some points; None where it is not right for those it has."""
     domain = Domain(version.domain.symbols, version.anchor, points, context.size_loads)
     context.domain = domain
     try:
@@ -62,7 +61,7 @@ def _made_for(context: RangedContext, code: PhaseCode, version: Version, points:
 
 
 def _again(version: Version, copies: Copies) -> Version | None:
-    """The version with the decided copies of buffers; None if they do not fit."""
+    """The version with copies of buffers that are decided; None where they do not fit."""
     domain, generate = version.domain, version.kernel.again
     alive = domain.alive
     if generate is None:
