@@ -49,7 +49,7 @@ It is valid while the array lives.
 
 
 def source_key(array: Array, fmt: Format, *way: object) -> Source:
-    """The key of data in a format that are made from an array in a certain way."""
+    """Identity of constant data: the source array, its transformation ``way`` and the format."""
     return array.ctypes.data, array.shape, array.strides, array.dtype.str, fmt, *way
 
 
@@ -79,7 +79,7 @@ class Constant:
 
     @property
     def key(self) -> Source | None:
-        """The key of the data; None where they have no origin."""
+        """The key of the data; None if they have no origin."""
         return None if self.origin is None else source_key(self.origin.source, self.fmt, *self.origin.way)
 
 

@@ -34,7 +34,8 @@ from .groups.group_load_store import check_homes
 from .work import symbol_of, target_of, work_of
 
 _ROUNDS = 3
-"""Most rounds of writing the phases: first, with possible early loads, and with the actual ones."""
+"""Most rounds of writing the phases: the first one, one with possible early loads, one with the actual
+ones."""
 
 
 class CodegenPass:
@@ -94,9 +95,9 @@ class CodegenPass:
     def _phases(
         self, context: Context, settled: Mapping[TensorOperation, Sequence[SSAValue]], constants: Set[str]
     ) -> list[ScheduledPhase]:
-        """All phases; a phase whose weights can be loaded before it begins is written again to load them so.
+        """Write all phases. A phase whose weights can be loaded before it begins is written again to do so.
 
-        Where not all of these weights come early, the phases are written for the part that does.
+        If not all of these weights can come early, the phases are written again for the possible part.
         """
         early: dict[int, int] = {}
         for _ in range(_ROUNDS):
@@ -139,7 +140,7 @@ class CodegenPass:
 
 
 def _versions(context: RangedContext, codes: Mapping[str, PhaseCode]) -> list[list[Version]]:
-    """The versions of each phase of a range: as a plan says, or the best ones found."""
+    """Return the versions of each phase of a range: those of a plan, or the best ones found."""
     if context.plan is not None:
         found = versions_as_planned(context, codes, context.plan)
     else:
@@ -175,10 +176,10 @@ def _ranged_phases(
 def _scheduled(
     operations: Iterable[TensorOperation], phases: Sequence[tuple[str, Kernel]], constants: Set[str]
 ) -> Iterator[ScheduledPhase]:
-    """The phases with places for their buffers; no head begins before or in a phase of control flow.
+    """Return the phases with placed buffers; no head begins before or in a phase of control flow.
 
-    Tiles have met before a graph that control flow executes, but not after it: its last phases may still be
-    executed when the next phase of this graph begins.
+    Tiles have met before a graph that control flow executes, but not after it. Its last phases may still be
+    running when the next phase of this graph begins.
     """
     alone = True
     frames = [isinstance(operation, ControlOperation) for operation in operations]
@@ -194,7 +195,7 @@ def _with_bodies(
 ) -> Iterator[str]:
     """The code of a frame with the phases of its graphs in their places."""
     bodies = context.bodies[operation.node.data]
-    for scratch in frame.kernel.scratches:  # a loop has no other
+    for scratch in frame.kernel.scratches:  # a loop has no other input
         bodies[0].step_symbol = scratch.symbol
     places = [place_of_body(frame.kernel.prefix, number) for number in range(len(operation.modules))]
     by_place = dict(zip(places, bodies, strict=True))

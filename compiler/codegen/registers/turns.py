@@ -1,4 +1,4 @@
-"""Loops that use two copies of buffers in turns, and the variables by which they choose one."""
+"""Loops that alternate between two copies of buffers, and the variables that choose the copy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Turns:
         self._loops: dict[Variable, int] = {}
 
     def variable(self, loop: int, iterations: int) -> Variable | None:
-        """A variable that is 0 and -1 in turns, or 0 and the distance of all second copies.
+        """A variable that is 0 and -1 alternately, or 0 and the distance of all second copies.
 
         None for a loop of at most one iteration, and for one that is known to need no copies.
         """
@@ -46,7 +46,7 @@ class Turns:
         return variable
 
     def change(self, variable: Variable | None) -> None:
-        """Let a loop with such a variable switch to the other copies."""
+        """Make a loop with such a variable switch to the other copies."""
         if variable is not None:
             self._registers.invert(variable, self._distance)
 

@@ -93,9 +93,9 @@ def schedule(
 ) -> list[ScheduledPhase]:
     """Place the buffers of all phases, and let heads begin early if there is room.
 
-    ``constants`` are the symbols of constant data in DDR. ``before``: phases that a tile may be executing
-    when the first of these begins; not ``alone``: it may be executing others, whose buffers are unknown, so
-    no head begins until the tiles have met. The buffers of each phase must fit by themselves.
+    ``constants`` are the symbols of constant data in DDR. ``before`` are the phases that a tile may still be
+    executing when the first of these begins. If not ``alone``, it may be executing phases whose buffers are
+    unknown. Then no head begins until the tiles have met. The buffers of each phase must fit by themselves.
     """
     found: list[ScheduledPhase] = []
     running: list[ScheduledPhase] = []
@@ -117,14 +117,14 @@ def schedule(
 
 
 def still_running(phases: Sequence[ScheduledPhase]) -> Sequence[ScheduledPhase]:
-    """The last phases, which a tile may still be executing when others have finished all."""
+    """The last phases that a tile may still be executing when another tile has finished all of them."""
     met = [at for at, phase in enumerate(phases) if phase.kernel.met_at is not None]
     return phases[met[-1] :] if met else phases
 
 
 def _place(phase: ScheduledPhase, fixed: FixedBuffers) -> None:
     """Place the buffers of a phase. Odd phases count addresses from the end, so that the first loads of one
-    do not wait for the last buffers of another. Without room beside the head's buffers, it is dropped."""
+    do not wait for the last buffers of another. A head whose buffers leave no room is dropped."""
     kernel = phase.kernel
     capacity = kernel.target.spm_bytes
     try:
@@ -161,7 +161,7 @@ class _Guest:
         idle = [worker for worker in _WORKERS if worker not in own]
         idle += sorted(released, key=released.__getitem__)
         self.possible = bool(idle)
-        """True if the host leaves a worker for heads, or does so from some line on."""
+        """True if the host leaves a worker free for heads, from the start or from a later line."""
         self.worker = next((worker for worker in (*idle, *_WORKERS) if worker not in busy), _WORKERS[0])
         self.addresses: dict[SpmBuffer, int] = {}
         self.at: list[tuple[Gap, int, EarlyInstruction]] = []
@@ -218,9 +218,10 @@ class _Guest:
         self.addresses = {buffer: place for buffer, place in self.addresses.items() if buffer in kept}
 
     def _room_for(self, early: EarlyInstruction, place: _Place) -> bool:
-        """True if the buffers of an instruction have places, or get them from here on.
+        """True if the buffers of an instruction have places, or get them at this line.
 
-        Places are taken from where the addresses of their phase begin, so that the rest stays in one piece.
+        Places are taken from the end at which the addresses of their phase begin, so that the remaining room
+        is contiguous.
         """
         new = [buffer for buffer in early.buffers if buffer not in self.addresses]
         areas = [*self.others, *self.host.kernel.spm.areas(place.complete)]
@@ -267,7 +268,7 @@ class _Guest:
 def _places(host: ScheduledPhase, worker: int) -> Iterator[_Place]:
     """The places for a guest: where the core of the host waits for copies, and at its end.
 
-    There the time that it takes to issue the guest's instructions costs little.
+    There it costs little time to issue the guest's instructions.
     """
     kernel, complete = host.kernel, 0
     begin = max(kernel.met_at or 0, kernel.released.get(worker, 0))

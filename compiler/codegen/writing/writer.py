@@ -48,9 +48,9 @@ class Aside:
 class CodeWriter:
     """Writes instructions, as text and as a tree, and records which instructions use which buffers.
 
-    ``prefix`` begins all symbols of the code. ``spills`` says which values are in the stack, ``copies`` which
-    buffers have second copies, if that is decided. ``worker`` gets the instructions. ``ahead``: loops may
-    load the slice of their next turn before they compute (``ahead.py``).
+    ``prefix`` begins all symbols of the code. ``spills`` says which values are in the stack. ``copies`` says
+    which buffers have second copies, if that is decided. ``worker`` gets the instructions. ``ahead``: loops
+    may load the slice of their next iteration before they compute (``ahead.py``).
     """
 
     prefix: str
@@ -96,9 +96,9 @@ class CodeWriter:
     def buffer(self, name: str, size: int) -> Value:
         """The address of a new scratchpad buffer of ``size`` bytes.
 
-        It is alive from its first use in this scope to its last. A loop uses two copies of it in turns if
-        there is room, so that a load of the next iteration need not wait until the arithmetic of this one has
-        read its operands. A buffer whose content is needed after an iteration must be declared outside of
+        It is alive from its first use in this scope to its last. A loop alternates between two copies of it
+        if there is room, so that a load of the next iteration need not wait until the arithmetic of this one
+        has read its operands. A buffer whose content is needed after an iteration must be declared outside of
         the loop.
         """
         symbol = self.unique(name)
@@ -168,7 +168,8 @@ class CodeWriter:
     def keep_alive(self, value: Value) -> None:
         """Extend the live ranges of the buffers of an address to here; its symbols are used.
 
-        Also for bytes that other tiles or the DTE access, invisibly to this tile's instructions.
+        Use it also for bytes that other tiles or the DTE access, since this tile's instructions do not show
+        that.
         """
         if isinstance(value, Address):
             self.used.add(value.symbol)
@@ -205,7 +206,7 @@ class CodeWriter:
 
     @contextmanager
     def aside(self, place: CodePlace, number: int) -> Iterator[Aside]:
-        """Write the code in the block for an earlier place; its first engine instruction is ``number``."""
+        """Write the code of the block at an earlier place; its first engine instruction is ``number``."""
         outside = self.out, self.registers, self.body, self.count, self.counted
         aside = Aside(place)
         self.out, self.registers, self.body = aside.out, aside.registers, aside.items

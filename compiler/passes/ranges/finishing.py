@@ -1,7 +1,8 @@
-"""The final code of versions: only for their own points, with second copies of buffers at one distance.
+"""Generates the final code of versions: only for their own points, with one distance between both copies of
+buffers.
 
 The points of a version are known when all versions exist, and second copies of buffers when these are placed.
-Code that had to cover the alternatives until then is no longer needed.
+It omits code that only the alternatives needed.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ def finished(context: RangedContext, code: PhaseCode, version: Version) -> Versi
 
 
 def _smallest(context: RangedContext, code: PhaseCode, version: Version) -> Version | None:
-    """The version in small code: without code for other points, if that is possible.
+    """The version in small code: without code for other points, if possible.
 
-    A sequence's division may be known to be right only for more points; then the code is made for these.
+    If a sequence's division is known to be right only for more points, the code is made for all of these.
     """
     with suppress(*UNTRACED):
         found = _made_for(context, code, version, version.points)
@@ -45,7 +46,7 @@ def _smallest(context: RangedContext, code: PhaseCode, version: Version) -> Vers
 
 
 def _made_for(context: RangedContext, code: PhaseCode, version: Version, points: Array) -> Version | None:
-    """The version in small code, made for some points; None where it is not right for those it has."""
+    """The version in small code, made for some points; None if it is not right for the version's points."""
     domain = Domain(version.domain.symbols, version.anchor, points, context.size_loads)
     context.domain = domain
     try:
@@ -61,7 +62,7 @@ def _made_for(context: RangedContext, code: PhaseCode, version: Version, points:
 
 
 def _again(version: Version, copies: Copies) -> Version | None:
-    """The version with copies of buffers that are decided; None where they do not fit."""
+    """The version with the decided copies of buffers; None if they do not fit."""
     domain, generate = version.domain, version.kernel.again
     alive = domain.alive
     if generate is None:

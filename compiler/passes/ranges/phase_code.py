@@ -1,4 +1,4 @@
-"""The code of one phase of a program that runs a range of sizes, divided in several ways."""
+"""Generates the code of one phase of a program that runs a range of sizes, with several divisions."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ from compiler.search.search import Template, Trial
 from compiler.search.signature import signature, template_key
 
 Parts = tuple[tuple[int, int, Cut | None], ...]
-"""Parts of a sequence: stages from one to before another, and the cut of the part."""
+"""A part of a sequence: its first stage, the end of its stages, and its cut."""
 _LONGEST_PART = 6
 """Most stages of a part that is tried."""
 
 
 class Way(Enum):
-    """The origin of a division: the search at the usual sizes, one at others, or the lowering's rule.
+    """The origin of a division: the search at the usual sizes, the search at other sizes, or the lowering's
+    rule.
 
-    A sequence is searched as one, or in parts.
+    A sequence is searched as a whole, or in parts.
     """
 
     DECIDED = "decided"
@@ -44,7 +45,7 @@ class Way(Enum):
 
 @dataclass(frozen=True)
 class PhaseDivision:
-    """The division of a version's work: ``cut`` as one, or ``parts`` of a sequence, each by its cut.
+    """The division of a version's work: ``cut`` for all of it, or ``parts`` of a sequence, each with its cut.
 
     Neither is set if the group or the lowering decides.
     """
@@ -84,14 +85,14 @@ class PhaseCode:
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """The ways in which a version for other sizes than the usual ones can be divided."""
+        """The origins of divisions for a version at other sizes than the usual ones."""
         sequence = isinstance(self.operation, GroupOp) and kind_of_group(self.operation) is not None
         return (Way.TOGETHER, Way.SEARCHED, Way.RULE) if sequence else (Way.SEARCHED, Way.RULE)
 
     def division(self, way: Way) -> PhaseDivision:
         """The division that a search finds at the domain's point.
 
-        CapacityError if a sequence does not fit as one.
+        CapacityError if a sequence does not fit as a whole.
         """
         searched = way is not Way.DECIDED and way is not Way.RULE and bool(self.context.effort.total)
         if way is Way.TOGETHER:
@@ -108,7 +109,7 @@ class PhaseCode:
         return PhaseDivision(way, None if trial is None else trial.cut)
 
     def _divided(self, work: AnyWork, division: PhaseDivision) -> AnyWork:
-        """The work with the cuts of a division: as one, or the stages of a sequence in parts."""
+        """The work with the cuts of a division: as a whole, or the stages of a sequence in parts."""
         _check_parts(work, division.parts)
         if not isinstance(work, SequenceWork) or division.way is Way.TOGETHER:
             return replace(without_exchanges(work), cut=division.cut)
@@ -117,7 +118,7 @@ class PhaseCode:
         return replace(work, stages=made or stages, cut=None, exchanges=None)
 
     def _part(self, stages: Sequence[AnyWork], cut: Cut | None) -> AnyWork:
-        """Stages one after another in the scratchpads, or one by itself."""
+        """Stages of a part, one after another in the scratchpads, or a single stage."""
         if len(stages) == 1:
             return replace(stages[0], cut=cut)
         assert isinstance(self.operation, GroupOp)
@@ -128,7 +129,7 @@ class PhaseCode:
     def _best_parts(self, sequence: SequenceWork) -> Parts:
         """The parts of a sequence that are expected to take the fewest cycles, one after another.
 
-        None where a stage does not fit as a part by itself.
+        None if a stage does not fit as a single part.
         """
         stages = sequence.stages
         best: list[tuple[int, Parts] | None] = [(0, ())]
@@ -142,9 +143,9 @@ class PhaseCode:
         return () if best[-1] is None else best[-1][1]
 
     def _part_trial(self, sequence: SequenceWork, begin: int, end: int) -> Trial | None:
-        """The best division of some stages of a sequence as one part; None if they cannot be a part.
+        """The best division of some stages of a sequence as one part; None if they cannot be one.
 
-        A part stores only the result of its last stage, so nothing else may need an earlier one.
+        A part stores only the result of its last stage, so later parts must not need an earlier result.
         """
         stages = sequence.stages
         part = stages[begin:end]
