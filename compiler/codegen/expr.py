@@ -62,7 +62,10 @@ class Expr:
             factor = self.right
             if isinstance(factor, int):
                 return self.left * (factor * other)
-        corners = [one * another for one in (self.low, self.high) for another in bounds(other)]
+        if isinstance(other, int):
+            corners = [self.low * other, self.high * other]
+        else:
+            corners = [one * another for one in (self.low, self.high) for another in bounds(other)]
         return _operation("mul", self, other, least(*corners), largest(*corners))
 
     def __rmul__(self, other: int) -> Value:

@@ -294,6 +294,8 @@ class Registers:
 
     def compute(self, value: Value) -> str:
         """The register that holds the value: a variable's own, or a new one, which may be changed."""
+        if isinstance(value, Operation):
+            return self._operation(value)
         if isinstance(value, SpilledVariable):
             return self._load("ld", value.register)
         if isinstance(value, Variable):
@@ -306,8 +308,6 @@ class Registers:
             return self._load("li" if value.buffer else "la", value.text)
         if isinstance(value, Slot):
             return self._slot(value)
-        if isinstance(value, Operation):
-            return self._operation(value)
         if isinstance(value, Size):
             target = self.take()
             self.out.add(SizeLoad(target, value))

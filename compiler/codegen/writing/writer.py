@@ -83,6 +83,8 @@ class CodeWriter:
     loop_variables: set[Variable] = field(default_factory=set)
     """The indices of loops, and the variables that choose between two copies."""
     _symbols: set[str] = field(default_factory=set)
+    _reached: dict[Variable, tuple[Address, ...]] = field(default_factory=dict)
+    """The addresses in the value of each kept variable, also by the variables in it."""
     _in_background: dict[int, set[SpmBuffer]] = field(default_factory=dict)  # by workers other than 0
 
     def __post_init__(self) -> None:
@@ -171,17 +173,20 @@ class CodeWriter:
         Use it also for bytes that other tiles or the DTE access, since this tile's instructions do not show
         that.
         """
-        if isinstance(value, Address):
-            self.used.add(value.symbol)
-            if value.buffer is not None:
-                self.spm.use(value.buffer, self.count, self.scope)
+        for address in self._addresses(value):
+            self.used.add(address.symbol)
+            if address.buffer is not None:
+                self.spm.use(address.buffer, self.count, self.scope)
                 if self.worker:
-                    self._in_background.setdefault(self.worker, set()).add(value.buffer)
-        elif isinstance(value, Operation):
-            self.keep_alive(value.left)
-            self.keep_alive(value.right)
-        elif isinstance(value, Variable) and value in self.values:
-            self.keep_alive(self.values[value])
+                    self._in_background.setdefault(self.worker, set()).add(address.buffer)
+
+    def _addresses(self, value: Value) -> tuple[Address, ...]:
+        """The addresses from which a value is computed."""
+        if isinstance(value, Operation):
+            return self._addresses(value.left) + self._addresses(value.right)
+        if isinstance(value, Variable):
+            return self._reached.get(value, ())
+        return (value,) if isinstance(value, Address) else ()
 
     def receive(self, value: Value) -> None:
         """Declare that from here on other tiles may write to the buffers of an address."""
@@ -197,6 +202,9 @@ class CodeWriter:
         if isinstance(kept, Variable):
             self.body.append(Let(kept, value))
             self.values[kept] = value
+            self._reached[kept] = tuple(
+                {address.symbol: address for address in self._addresses(value)}.values()
+            )
         return kept
 
     @property

@@ -12,6 +12,7 @@ from compiler.codegen.slices.tensors import BLOCK
 from tx8isa.numbers.division import ceil_div
 
 from .blocks import MOST_COLUMNS, MOST_ROWS
+from .feed import ChunkShape
 from .plan import MatmulPlan, MatmulProblem, candidates
 
 _UNHIDDEN = 0.35
@@ -35,9 +36,12 @@ def cost(problem: MatmulProblem, plan: MatmulPlan, rates: Rates) -> float:
     steps = problem.batches // plan.grid[0] * turns * other * chunks
     again = {"left": other, "right": turns, "none": 1}[plan.stay]
     first = steps // again
-    slow, fast = _step(problem, plan, rates, True), _step(problem, plan, rates, False)
+    shapes = plan.left(problem), plan.right(problem)
+    slow = fast = _step(problem, plan, shapes, rates, True)
+    if plan.stay != "none":
+        fast = _step(problem, plan, shapes, rates, False)
     sums = plan.m * plan.n * problem.out_bytes * tiles / rates.ddr
-    chunks_of_all = sum(shape.slot_bytes / shape.team for shape in (plan.left(problem), plan.right(problem)))
+    chunks_of_all = sum(shape.slot_bytes / shape.team for shape in shapes)
     load = chunks_of_all * tiles / rates.ddr
     begin = rates.first_copy if plan.has_teams else 0
     rest = _left_cost(problem, problem.n - plan.columns(problem) - plan.tail(problem), rates)
@@ -74,20 +78,25 @@ def _left_cost(problem: MatmulProblem, columns: int, rates: Rates) -> float:
     return rates.first_copy + 2 * max(engine / _TILES_OF_REST, moved / rates.ddr)
 
 
-def _engine(problem: MatmulProblem, plan: MatmulPlan, rates: Rates) -> float:
+def _engine(problem: MatmulProblem, plan: MatmulPlan, right: ChunkShape, rates: Rates) -> float:
     """Cycles of the matrix engine in a step."""
-    pieces = rates.product * plan.right(problem).row_pieces
+    pieces = rates.product * right.row_pieces
     return pieces + rates.products(problem.compute, plan.m, plan.k, plan.n, wide=True)
 
 
-def _step(problem: MatmulProblem, plan: MatmulPlan, rates: Rates, fresh: bool) -> float:
-    """Cycles of one step; ``fresh``: it loads a chunk of the operand that stays."""
-    tiles, engine = math.prod(plan.grid), _engine(problem, plan, rates)
+def _step(
+    problem: MatmulProblem, plan: MatmulPlan, shapes: tuple[ChunkShape, ChunkShape], rates: Rates, fresh: bool
+) -> float:
+    """Cycles of one step; ``fresh``: it loads a chunk of the operand that stays.
+
+    ``shapes``: the chunks of the left and the right operand.
+    """
+    tiles, engine = math.prod(plan.grid), _engine(problem, plan, shapes[1], rates)
     chunks, planes = plan.chunks(problem), plan.n // BLOCK
     stored = plan.m * plan.n * problem.out_bytes / chunks
     issue, copies, own, all_bytes = 4 * rates.issue, 0.0, stored / rates.store, stored * tiles
     runs, moves = plan.m / chunks * tiles, plan.m / chunks * planes * (planes > 1)
-    for name, shape in (("left", plan.left(problem)), ("right", plan.right(problem))):
+    for name, shape in zip(("left", "right"), shapes, strict=True):
         if plan.stay == name and not fresh:
             continue
         size = shape.slot_bytes // shape.each * (shape.raw or shape.each)
