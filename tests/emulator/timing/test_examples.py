@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -85,18 +84,11 @@ def test_assembly(name: str) -> None:
     check(Program(asm.assemble_file(FOLDER / "assembly" / f"{name}.s"), load_machine(None)))
 
 
-@pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    folder = tmp_path_factory.mktemp("graphs")
-    command = Path(sys.executable).with_name("tx8cc")
-    graphs = [FOLDER / graph for graph in GRAPHS]
-    subprocess.run([command, "-q", *graphs, "-o", folder], check=True)
-    return folder
-
-
 @pytest.mark.parametrize("graph", GRAPHS)
-def test_graphs(graph: str, compiled: Path) -> None:
-    check(load(compiled / Path(graph).stem / "prog.bin"))
+def test_graphs(graph: str, tmp_path: Path) -> None:
+    command = Path(sys.executable).with_name("tx8cc")
+    subprocess.run([command, "-q", FOLDER / graph, "-o", tmp_path], check=True)
+    check(load(tmp_path / "prog.bin"))
 
 
 @pytest.fixture(scope="module")
