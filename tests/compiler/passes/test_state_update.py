@@ -47,7 +47,7 @@ def put(data: str, updates: str, result: str) -> tuple[str, list[str], list[str]
 SHIFT = {"begin": np.array([1]), "end": np.array([4]), "first": np.array([0]), "one": np.array([1])}
 HALVES = {"begin": np.array([0]), "end": np.array([2]), "axes": np.array([0])}
 CASES = {
-    "rows": (model([put("past", "x", "present")], "present", "x past", rows=ROWS), "present' writes what"),
+    "rows": (model([put("past", "x", "present")], "present", "x past", rows=ROWS), "present' writes new"),
     "read before": (
         model([put("past", "x", "present"), ("Neg", ["past"], ["y"])], "present y", "x past", rows=ROWS),
         "present' writes new elements",
