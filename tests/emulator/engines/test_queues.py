@@ -1,4 +1,4 @@
-"""The instruction queues: order of overlapping ranges, other orders of the others, depth; NCC registers."""
+"""The instruction queues: overlapping ranges in order, others in any order, depth; NCC registers."""
 
 from __future__ import annotations
 

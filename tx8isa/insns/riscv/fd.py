@@ -176,13 +176,13 @@ def fsgnjx(a: int, b: int) -> tuple[int, int]:
 
 @_both("fmin.{w} rd, rs1, rs2", "00101{fmt} fs2 fs1 000 fd 1010011", "fmin.{w} fa0, fa1, fa2")
 def fmin(a: int, b: int) -> tuple[int, int]:
-    """The smaller of rs1 and rs2; of one NaN the other, -0 below +0."""
+    """The smaller of rs1 and rs2; the other operand if one is NaN; -0 counts as below +0."""
     return closed(smaller(opened(a), opened(b), FORM))
 
 
 @_both("fmax.{w} rd, rs1, rs2", "00101{fmt} fs2 fs1 001 fd 1010011", "fmax.{w} fa0, fa1, fa2")
 def fmax(a: int, b: int) -> tuple[int, int]:
-    """The larger of rs1 and rs2; of one NaN the other, +0 above -0."""
+    """The larger of rs1 and rs2; the other operand if one is NaN; +0 counts as above -0."""
     return closed(larger(opened(a), opened(b), FORM))
 
 

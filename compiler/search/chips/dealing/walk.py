@@ -21,7 +21,7 @@ from compiler.search.chips.rules import ChipParts, NeedsWhole, divided
 from compiler.search.chips.stage import ChipDivision
 
 _CONTRACTION = "Einsum"
-"""The operator that is divided as the products that it is made of."""
+"""An operator that consists of products, and is divided as they are."""
 
 
 def written_out(graph: Graph) -> Graph:
