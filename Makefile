@@ -96,8 +96,8 @@ JOBS ?= 1
 fuzz: $(VENV)/test.stamp
 	PYTHONPATH=$(SUPPORT) $(BIN)/python tests/support/fuzz/fuzz_campaign.py $(SECONDS) --jobs $(JOBS)
 
-# Programs of the examples and benchmarks, and random networks, against their graphs in prime fields; then the
-# order of accesses at all sizes.
+# Programs of the examples and benchmarks, of bytes and of several chips, and random networks, in prime fields;
+# then the order of accesses at all sizes.
 prove: $(VENV)/test.stamp
 	PYTHONPATH=$(SUPPORT) $(BIN)/python tests/support/networks/proofs.py
 	PYTHONPATH=$(SUPPORT) $(BIN)/python tests/support/networks/proofs.py --random 200

@@ -144,7 +144,7 @@ def compile_graph(
 
     ``parallel`` tells how the chips of a machine share the graph. By default it is the model's own sharding,
     or the degrees with the fewest estimated cycles. ``twin`` returns other constants for the graph after its
-    rewrites; proofs use it. GraphError for a graph that cannot be compiled.
+    rewrites, on several chips before them; proofs use it. GraphError for a graph that cannot be compiled.
     """
     from compiler.passes.compilation import context_of, run_passes, written
     from compiler.passes.report import report_of
@@ -155,7 +155,7 @@ def compile_graph(
     options: dict[str, Any] = {"patterns": patterns, "search": search, "residency": residency}
     options |= {"tiles": tiles, "machine": machine, "ranges": ranges}
     again = partial(compile_graph, graph, dtype, parallel=parallel, **options)
-    graph = graph if ranges is None else ranges.with_room(graph)
+    graph = _with_room(graph, ranges, twin if machine.chip_count > 1 else None)
     begin: Callable[..., Context] = partial(context_of, dtype=dtype, **options)
     if parallel is not None or machine.chip_count > 1:
         chosen = chosen_degrees({"": graph}, dtype, tiles, machine, parallel, begin, given)
@@ -171,6 +171,12 @@ def compile_graph(
     timing["assemble"] = time.perf_counter() - start
     program = _program(graph, context, made, timing, report_of(context, module, made[2]))
     return dataclasses.replace(_repeatable(program, again), ranges=ranges)
+
+
+def _with_room(graph: Graph, ranges: RangedSource | None, twin: Twin | None) -> Graph:
+    """The graph with room for the largest sizes, and with other constants."""
+    graph = graph if ranges is None else ranges.with_room(graph)
+    return graph if twin is None else twin(graph)
 
 
 def _repeatable(program: Program, again: Callable[..., Program]) -> Program:

@@ -16,6 +16,7 @@ from .linked_time import Departure, LinkedSimulator
 from .messages import MessageOrigin, Receipt, RemoteCopy, RemoteUpdate, Sent
 
 if TYPE_CHECKING:
+    from emulator.watch.prove.observer import FieldRun
     from emulator.watch.strict.sanitizer import Sanitizer
     from emulator.watch.strict.stamps import Stamp
 
@@ -43,9 +44,11 @@ class Departures:
         time: LinkedSimulator,
         observers: list[Observer],
         sanitizer: Sanitizer | None,
+        field_run: FieldRun | None,
     ) -> None:
         self.number, self.chips = number, chips
         self._dte, self._time, self._observers, self._sanitizer = dte, time, observers, sanitizer
+        self._field_run = field_run
         self._tickets = [0] * len(dte.tiles)
         self._waiting: dict[tuple[int, int], Sent] = {}
         """Messages that have not departed, by tile and ticket."""
@@ -58,10 +61,11 @@ class Departures:
         """See ``Port``."""
         stamp = self._stamp(tile)
         copying = _Copying(tile, copy, channel, len(copy.targets))
-        for target, data in zip(copy.targets, self._dte.collect(tile, copy), strict=True):
+        elements = self._field_run.leaving(tile, copy) if self._field_run else [None] * len(copy.targets)
+        for target, data, own in zip(copy.targets, self._dte.collect(tile, copy), elements, strict=True):
             assert target.chip is not None
             origin = self._origin(tile)
-            message = RemoteCopy(origin, target.chip, target, copy.pieces, data, stamp)
+            message = RemoteCopy(origin, target.chip, target, copy.pieces, data, stamp, own)
             self._waiting[tile.number, origin.ticket] = message
             self._copying[tile.number, origin.ticket] = copying
         self._time.outstanding[tile.number] += len(copy.targets)

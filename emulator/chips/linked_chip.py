@@ -86,7 +86,7 @@ class LinkedChip(System):
         self.chips = chips
         self.links = ChipLinks(number, chips, rates(machine, chips))
         self.departures = Departures(
-            number, chips, self.traffic.dte, self.time, self.observers, self.sanitizer
+            number, chips, self.traffic.dte, self.time, self.observers, self.sanitizer, self.field_run
         )
         self.traffic.port = self.departures
         self.rounds = 0
@@ -219,6 +219,8 @@ class LinkedChip(System):
         if arrived:
             stream = -1 if packet is None else packet.stream
             self._note(message, target.tile, stream, message.pieces, target.side)
+            if self.field_run:
+                self.field_run.arrived(target, message.pieces, message.elements)
         way = self.chips.distance(self.number, message.origin.chip) * self.links.rates.latency
         return [(Receipt(message.origin, not arrived), self.time.now + way)]
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from emulator.chip.stream import Update
 from emulator.memory.areas import Bytes
 from emulator.tile.events import Pieces, Target
@@ -32,6 +35,8 @@ class RemoteCopy:
     """The bytes of all pieces, one after another."""
     stamp: Stamp | None
     """Orders the sender's accesses; only in a strict run."""
+    elements: npt.NDArray[np.float32] | None = None
+    """Elements and marks [rows, pieces, bytes] of the bytes; only in a proof, None if they have none."""
 
     @property
     def size(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from asm.image import Buffer
 from emulator.chip.system import System
+from emulator.chips.mesh import ChipMesh
 from emulator.memory.buffers import Array
 from emulator.memory.shapes import sized_outputs
-from emulator.program import Program
+from emulator.program import Program, chip_name
 from emulator.watch.prove.memory import Places
 from emulator.watch.prove.observer import FieldRun
 from tx8isa.numbers.formats import Format
@@ -34,11 +35,12 @@ class FieldStepResult:
     """The numbers of outputs that are no floats."""
     writers: Mapping[str, npt.NDArray[np.int64]]
     """For each element of ``outputs`` the number of the instruction that computed it; 0: none is known."""
-    run: FieldRun
+    runs: Sequence[FieldRun]
+    """The run of each chip."""
 
 
 class FieldSession(ProgramSession):
-    """A session of a program on one chip, executed in prime fields too.
+    """A session of a program, executed in prime fields too; on several chips names are those of sessions.
 
     Each step runs on numbers and on elements. Only the bytes of the states stay in DDR until the next step,
     together with their elements and marks; all else is as after loading.
@@ -70,23 +72,50 @@ class FieldSession(ProgramSession):
         return self._result
 
     def _run(self, network: str) -> int | None:
-        (chip,) = self._chips
-        system = chip.entries[network].restart.begin(**self._options)
-        run = system.field_run
-        assert run is not None
+        running = self._begun(network)
+        systems = [running] if isinstance(running, System) else running.chips
+        runs = [run for each in systems if (run := each.field_run) is not None]
+        for number, run in enumerate(runs):
+            self._prepare(run, number, runs[0])
+        running.run(self._limit)
+        for run in runs:
+            run.check()
+        self._result = self._joined([self._read(*pair) for pair in zip(systems, runs, strict=True)])
+        self._kept = {
+            name: runs[self._chips.index(chip)].ddr.kept(each.offset, each.size)
+            for name, (chip, _, each) in self._states.items()
+        }
+        return running.cycles
+
+    def _begun(self, network: str) -> System | ChipMesh:
+        """The chips at the beginning of a step."""
+        if len(self._chips) == 1:
+            return self._chips[0].entries[network].restart.begin(**self._options)
+        memories = [chip.memories for chip in self._chips]
+        return ChipMesh(self.program.image, self.program.machine, memories=memories, **self._options)
+
+    def _prepare(self, run: FieldRun, number: int, first: FieldRun) -> None:
+        """Put the elements of states and inputs into the memory of a chip."""
+        alone = len(self._chips) == 1
         if self._keeps_results:
-            run.keep_results()
-        for name, kept in self._kept.items():
-            run.ddr.put_back(chip.states[name].offset, kept)
+            run.keep_results("" if alone else f" of chip {number}", None if run is first else first)
+        for name, (chip, _, each) in self._states.items():
+            if chip is self._chips[number] and name in self._kept:
+                run.ddr.put_back(each.offset, self._kept[name])
         for buffer in self.program.inputs:
-            if (given := self._placed.get(buffer.name)) is not None:
+            name = buffer.name if alone else chip_name(number, buffer.name)
+            if (given := self._placed.get(name)) is not None:
                 places = self._places(buffer, given.shape[1:])
                 run.ddr.write(places, Format.parse(buffer.format).bits // 8, given)
-        system.run(self._limit)
-        run.check()
-        self._result = self._read(system, run)
-        self._kept = {name: run.ddr.kept(each.offset, each.size) for name, each in chip.states.items()}
-        return system.cycles
+
+    def _joined(self, each: Sequence[FieldStepResult]) -> FieldStepResult:
+        """The results of all chips, by the names that they have there."""
+        return FieldStepResult(
+            self._named([own.outputs for own in each]),
+            self._named([own.integers for own in each]),
+            self._named([own.writers for own in each]),
+            [run for own in each for run in own.runs],
+        )
 
     def _elements(self, run: FieldRun, places: Places, fmt: Format) -> Elements:
         """Return the elements of an output; integers too long for elements are unknown."""
@@ -114,4 +143,4 @@ class FieldSession(ProgramSession):
                 writers[buffer.name] = run.ddr.writers(places)
         formats = {buffer.name: Format.parse(buffer.format) for buffer in sized}
         integers = {name: array for name, array in results.items() if not formats[name].is_float}
-        return FieldStepResult(outputs, integers, writers, run)
+        return FieldStepResult(outputs, integers, writers, [run])

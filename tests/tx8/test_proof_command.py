@@ -127,7 +127,7 @@ def test_other_programs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     hand = tx8.assemble("_start: li a7, 93\n ecall").save(tmp_path / "hand")
     assert "so tx8cc has not made it; try tx8emu judge" in said(capsys, hand, "--prove", graph)
     chips = tx8.compile(model(), dtype="fp16", chips=(2, 1)).save(tmp_path / "chips")
-    assert "runs on 2 chips; --prove takes programs of one" in said(capsys, chips, "--prove", graph)
+    assert "runs on 2 chips" in said(capsys, chips, "--prove", graph)
     both = compile_entries({name: imported(model(), tmp_path) for name in ("a", "b")}, dtype="fp16")
     both.write(tmp_path / "both")
     image = tmp_path / "both" / "prog.bin"

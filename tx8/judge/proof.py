@@ -91,7 +91,10 @@ def _made_with(program: Any, options: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of ``tx8.compile`` with which a program was made; Tx8Error for another program."""
     image, name = program.image, options.program
     if program.machine.chip_count > 1:
-        raise Tx8Error(f"{name}: runs on {program.machine.chip_count} chips; --prove takes programs of one")
+        what = (
+            f"runs on {program.machine.chip_count} chips, and an image does not say how they share the work"
+        )
+        raise Tx8Error(f"{name}: {what}; try tx8cc GRAPH --prove={name} with its --chips and --parallel")
     if program.entries:
         names = ", ".join(program.entries)
         raise Tx8Error(f"{name}: has the networks {names}; --prove takes programs of one network")

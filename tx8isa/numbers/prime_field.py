@@ -74,8 +74,7 @@ class PrimeField:
     def __init__(self, seed: int, exponentials: bool, compute: Format = Format.FP32) -> None:
         self.seed, self.compute = seed, compute
         self.primes = len(PRIMES)
-        moduli = (*PRIMES, *_HALVES) if exponentials else PRIMES
-        self.moduli = np.array(moduli, np.float64)
+        self.moduli = np.array((*PRIMES, *_HALVES) if exponentials else PRIMES, np.float64)
         """The prime of each residue; the primes of exponents are last."""
         self._tables: dict[Format, Elements] = {}
 
@@ -215,8 +214,8 @@ class PrimeField:
 
     def _hashed(self, name: str, own: Elements, moduli: Elements) -> Elements:
         modulus = moduli.reshape(-1, *(1,) * (own.ndim - 1))
-        mixed = self._mixed(name, own) >> np.uint64(12)
-        found = (mixed % (modulus - 1).astype(np.uint64)).astype(np.float64) + 1.0
+        mixed = (self._mixed(name, own) >> np.uint64(12)) % (modulus - 1).astype(np.uint64)
+        found = mixed.astype(np.float64) + 1.0
         return np.where(found > (modulus - 1) / 2, found - modulus, found)
 
     def whole(self, x: Elements) -> Elements:
@@ -229,9 +228,7 @@ class PrimeField:
     def order(self, x: Elements) -> Words:
         """Return places in the keyed order [primes, ...]: numbers in natural order, infinities at ends."""
         own = self.canonical(x)[: self.primes]
-        mixed = self._mixed("order", own)
-        mixed >>= np.uint64(1)
-        mixed += np.uint64(1)
+        mixed = (self._mixed("order", own) >> np.uint64(1)) + np.uint64(1)
         place_numbers(own, self.moduli[: self.primes], mixed)
         if not _all_finite(own):
             mixed[np.isposinf(own)] = np.uint64(0xFFFFFFFFFFFFFFFF)
@@ -243,6 +240,10 @@ class PrimeField:
         first = self.order(a) >= self.order(b) if sign > 0 else self.order(a) <= self.order(b)
         return _unknown_where(np.isnan(a) | np.isnan(b), np.where(self._in_all(first), a, b))
 
+    def limited(self, x: Elements, low: float = -128.0, high: float = 127.0) -> Elements:
+        """Limit elements to numbers in the keyed order, by default as conversions to bytes do."""
+        return self.larger(self.larger(x, np.full_like(x, low)), np.full_like(x, high), -1)
+
     def extreme(self, x: Elements, axis: int, sign: int = 1) -> Elements:
         """Return the last element along an axis in the keyed order, or the first; the axis keeps extent 1."""
         order = self.order(x)
@@ -252,8 +253,7 @@ class PrimeField:
 
     def holds(self, name: str, a: Elements, b: Elements) -> Elements:
         """Evaluate a relation by the keyed order: 1 where it holds, else 0."""
-        first, second = self.order(a), self.order(b)
-        found = self._in_all(RELATIONS[name](first, second)).astype(np.float64)
+        found = self._in_all(RELATIONS[name](self.order(a), self.order(b))).astype(np.float64)
         return _unknown_where(np.isnan(a) | np.isnan(b), found)
 
     def truth(self, x: Elements) -> npt.NDArray[np.bool_]:
@@ -309,6 +309,8 @@ class PrimeField:
             return self._meant(numbers, fmt).take(places.reshape(patterns.shape), 1)
         if fmt not in self._tables:
             numbers = stored_numbers(np.arange(1 << fmt.bits), fmt)
+            if fmt is Format.UINT8:  # programs compute with the signed byte that is 128 less
+                numbers -= 128.0
             self._tables[fmt] = self.of_numbers(self._with_infinities(numbers, fmt))
         return self._tables[fmt].take(patterns, 1)
 
@@ -344,9 +346,8 @@ class PrimeField:
         """Draw random elements, which depend on a name and the seed."""
         key = zlib.crc32(name.encode()) | self.seed << 32
         with np.errstate(over="ignore"):
-            words = spread(
-                np.arange(int(np.prod(shape)), dtype=np.uint64) + spread(np.asarray(np.uint64(key)))
-            )
+            numbers = np.arange(int(np.prod(shape)), dtype=np.uint64)
+            words = spread(numbers + spread(np.asarray(np.uint64(key))))
         found = np.empty((self.residues, words.size))
         for at, prime in enumerate(self.moduli):
             words = spread(words + np.uint64(at + 1))
@@ -387,8 +388,7 @@ def _generator(prime: int) -> int:
 
 def _largest(fmt: Format) -> float:
     """Return the largest finite number of a float format."""
-    bias = 2 ** (EXPONENT_BITS[fmt] - 1) - 1
-    return float((2.0 - 2.0 ** -MANTISSA_BITS[fmt]) * 2.0**bias)
+    return float((2.0 - 2.0 ** -MANTISSA_BITS[fmt]) * 2.0 ** (2 ** (EXPONENT_BITS[fmt] - 1) - 1))
 
 
 def stored_numbers(patterns: Integers, fmt: Format) -> Elements:

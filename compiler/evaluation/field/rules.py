@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from compiler.operators import OPERATORS
-from compiler.operators.elements.casting import CAST_NUMBERS
 from compiler.operators.linear.attention import matrices, result_order
 from compiler.operators.linear.matmul import gemm_sizes
 from compiler.operators.linear.rotary import features
+from compiler.operators.quantised.integers import OFFSET
 from compiler.operators.record import Call
 from compiler.operators.reductions.axes import reduced_axes
 from compiler.operators.windows.conv import conv_window
@@ -26,6 +25,11 @@ from tx8isa.numbers.rounding import rounded
 
 class NotFollowed(Exception):
     """Raised for a call without a meaning in the field; the text says what it does."""
+
+
+def is_elements(value: Any) -> bool:
+    """True for elements; False for integers, truth values, and where nothing is known."""
+    return value is not None and value.dtype.kind == "f"
 
 
 @dataclass(frozen=True)
@@ -46,34 +50,37 @@ class FieldCall:
 Rule = Callable[..., Elements]
 """Computes a call from elements: its arguments are the :class:`FieldCall` and the operands."""
 RULES: dict[str, Rule] = {}
-OF_TRUTH: set[str] = set()
-"""Operators that take truth values that follow from elements."""
+OF_ELEMENTS: set[str] = set()
+"""Operators that compute with elements also where their operands are known integers, because they round."""
+OF_MADE: set[str] = set()
+"""Operators that take truth values and bytes that follow from elements."""
 
 
-def means(*ops: str, of_truth: bool = False) -> Callable[[Rule], Rule]:
-    """Decorator that registers what operators mean; ``of_truth``: they take truth values of elements."""
+def means(*ops: str, of_made: bool = False, rounds: bool = False) -> Callable[[Rule], Rule]:
+    """Decorator that registers what operators mean, and if they are in ``OF_MADE`` or ``OF_ELEMENTS``."""
 
     def register(rule: Rule) -> Rule:
         RULES.update(dict.fromkeys(ops, rule))
-        OF_TRUTH.update(ops if of_truth else ())
+        OF_MADE.update(ops if of_made else ())
+        OF_ELEMENTS.update(ops if rounds else ())
         return rule
 
     return register
 
 
-def _aligned(a: Elements, b: Elements) -> tuple[Elements, Elements]:
+def aligned(a: Elements, b: Elements) -> tuple[Elements, Elements]:
     """Elements whose shapes broadcast, with the residues as the first axis of both."""
     rank = max(a.ndim, b.ndim)
     return tuple(x.reshape(x.shape[0], *(1,) * (rank - x.ndim), *x.shape[1:]) for x in (a, b))  # type: ignore[return-value]
 
 
 def _binary(function: Callable[[PrimeField, Elements, Elements], Elements]) -> Rule:
-    return lambda work, *operands: reduce(lambda a, b: function(work.field, *_aligned(a, b)), operands)
+    return lambda work, *operands: reduce(lambda a, b: function(work.field, *aligned(a, b)), operands)
 
 
 @means("MatMul")
 def _matmul(work: FieldCall, a: Elements, b: Elements) -> Elements:
-    a, b = _aligned(a, b)
+    a, b = aligned(a, b)
     return work.field.product(a, b)
 
 
@@ -85,7 +92,7 @@ def _gemm(work: FieldCall, a: Elements, b: Elements, c: Elements | None = None) 
     found = scaled(work, work.field.product(a, b), "alpha")
     if c is None:
         return found
-    return work.field.add(*_aligned(found, scaled(work, c, "beta")))
+    return work.field.add(*aligned(found, scaled(work, c, "beta")))
 
 
 def scaled(work: FieldCall, x: Elements, name: str) -> Elements:
@@ -113,7 +120,7 @@ def _conv(work: FieldCall, x: Elements, w: Elements, b: Elements | None = None) 
     return work.field.add(found, b.reshape(b.shape[0], 1, -1, *(1,) * len(window.output)))
 
 
-@means("MaxPool")
+@means("MaxPool", of_made=True)
 def _max_pool(work: FieldCall, x: Elements) -> Elements:
     return work.field.extreme(windows(pool_window(work.call), x, -np.inf), 3)[:, :, :, 0]
 
@@ -185,7 +192,7 @@ def _layer_norm(work: FieldCall, x: Elements, scale: Elements, shift: Elements |
     axes = tuple(range(work.call.integer("axis") % rank, rank))
     centred = field.subtract(x, _mean(field, x, axes))
     found = _standardized(work, centred, axes, scale)
-    return found if shift is None else field.add(*_aligned(found, shift))
+    return found if shift is None else field.add(*aligned(found, shift))
 
 
 @means("RMSNormalization")
@@ -204,7 +211,7 @@ def _standardized(work: FieldCall, x: Elements, axes: Sequence[int], scale: Elem
     total = field.add(total, work.like(count * work.call.number("epsilon"), total, Format.FP32))
     root = field.sqrt(np.full_like(total, float(count)))
     found = field.multiply(x, field.multiply(field.inverse(field.sqrt(total)), root))
-    return field.multiply(*_aligned(found, scale))
+    return field.multiply(*aligned(found, scale))
 
 
 @means("NormalizedGroups")
@@ -252,7 +259,7 @@ def _attention(work: FieldCall, *operands: Elements | None) -> Elements:
     scores = field.multiply(scores, work.like(call.number("scale"), scores, Format.FP32))
     mask = operands[3] if len(operands) > 3 else None
     if mask is not None:
-        scores = field.add(*_aligned(scores, mask))
+        scores = field.add(*aligned(scores, mask))
     largest = field.extreme(scores, scores.ndim - 1)
     powers = field.exp(field.subtract(scores, largest))
     sums = field.inverse(field.sum(powers, (powers.ndim - 2,)))
@@ -268,39 +275,8 @@ def _rotary(work: FieldCall, x: Elements, cosine: Elements, sine: Elements) -> E
     places = features(work.call).of(np.arange(x[0].size).reshape(x.shape[1:]))
     rows = x.reshape(x.shape[0], -1)[:, places]
     partners = rows[..., np.abs(turn) - 1] * np.sign(turn)
-    turned = field.multiply(*_aligned(partners, sine))
-    return field.add(field.multiply(*_aligned(rows, cosine)), turned)
-
-
-def _scale(work: FieldCall, index: int) -> Elements:
-    """A constant in FP32: instructions hold a single number, memory has one for each channel."""
-    array = work.call.values[index]
-    if array is None:
-        raise NotFollowed("bytes with a computed scale")
-    convert = work.field.of_scalars if array.size == 1 else work.field.of_stored
-    return convert(array.astype(np.float32), Format.FP32)
-
-
-@means("DequantiseInt8")
-def _dequantised(work: FieldCall, x: Any, scale: Elements, zero: Elements | None = None) -> Elements:
-    """Bytes, which are numbers, less a zero point, times a scale."""
-    found = work.field.of_numbers(x)
-    if zero is not None:
-        found = work.field.subtract(*_aligned(found, _scale(work, 2)))
-    return work.field.multiply(*_aligned(found, _scale(work, 1)))
-
-
-def _product_of_bytes(op: str, channels_first: bool) -> Rule:
-    def rule(work: FieldCall, x: Any, w: Any, b: Any = None, scale: Any = None) -> Elements:
-        """Sums of products of bytes, which are numbers, times a scale."""
-        call = replace(work.call, attrs={**work.call.attrs, "to": CAST_NUMBERS["int32"]})
-        (sums,) = OPERATORS[op].reference(call, x, w, b)
-        factors = _scale(work, 3)
-        if channels_first and factors[0].size > 1:
-            factors = factors.reshape(factors.shape[0], -1, *(1,) * (sums.ndim - 2))
-        return work.field.multiply(*_aligned(work.field.of_numbers(sums), factors))
-
-    return rule
+    turned = field.multiply(*aligned(partners, sine))
+    return field.add(field.multiply(*aligned(rows, cosine)), turned)
 
 
 @means("Relu")
@@ -308,35 +284,35 @@ def _relu(work: FieldCall, x: Elements) -> Elements:
     return work.field.larger(x, work.like(0.0, x))
 
 
-@means("Where", of_truth=True)
+@means("Where", of_made=True)
 def _where(work: FieldCall, condition: Any, a: Elements, b: Elements) -> Elements:
     """``condition`` holds truth values, or elements that are 1 or 0."""
-    chosen = work.field.truth(condition) if condition.dtype.kind == "f" else condition[None]
+    made = is_elements(condition)
+    chosen = work.field.truth(condition) if made else condition[None]
+    unknown = np.isnan(condition) if made else np.zeros_like(chosen)
     rank = max(chosen.ndim, a.ndim, b.ndim)
-    parts = [x.reshape(x.shape[0], *(1,) * (rank - x.ndim), *x.shape[1:]) for x in (chosen, a, b)]
-    return np.where(*parts)
+    parts = [x.reshape(x.shape[0], *(1,) * (rank - x.ndim), *x.shape[1:]) for x in (chosen, a, b, unknown)]
+    return np.where(parts[3], np.nan, np.where(*parts[:3]))
 
 
 def _relation(name: str) -> Rule:
-    return lambda work, a, b: work.field.holds(name, *_aligned(a, b))
+    return lambda work, a, b: work.field.holds(name, *aligned(a, b))
 
 
-@means("Cast", of_truth=True)
+@means("Cast", of_made=True)
 def _cast(work: FieldCall, x: Any) -> Elements:
-    """Cast to another format, which changes no float; truth values become 1 and 0."""
-    if x.dtype.kind != "f":
+    """Cast to another format, which changes no float; truth values become 1 and 0, bytes numbers."""
+    if not is_elements(x):
         raise NotFollowed("a cast of integers")
     if not work.call.outputs or work.call.attrs.get("to") not in _FLOAT_TYPES:
         raise NotFollowed("a cast of floats to integers")
-    return np.asarray(x)
+    return work.field.add(x, np.full_like(x, float(OFFSET))) if work.call.tensor(0).dtype == "uint8" else x
 
 
 _FLOAT_TYPES = (1, 10, 16)
 """ONNX's numbers of float32, float16 and bfloat16."""
 
 
-means("Int8MatMul")(_product_of_bytes("Int8MatMul", channels_first=False))
-means("Int8Conv")(_product_of_bytes("Int8Conv", channels_first=True))
 means("Equal")(_relation("eq"))
 means("Greater")(_relation("gt"))
 means("GreaterOrEqual")(_relation("ge"))

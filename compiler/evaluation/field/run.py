@@ -12,13 +12,14 @@ from compiler.evaluation.storage import STORAGE, within_range
 from compiler.graph import FLOATS, Array, Graph, Node
 from compiler.operators import OPERATORS, call_of, is_known
 from compiler.operators.boxes.forms import elementwise
-from compiler.operators.quantised.integers import STEP_AWAY
+from compiler.operators.types import BYTES
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.prime_field import Elements, PrimeField
 from tx8isa.numbers.rounding import rounded
 
+from .byte_rules import of_integers
 from .parts import Part, parts
-from .rules import OF_TRUTH, RULES, FieldCall, NotFollowed
+from .rules import OF_ELEMENTS, OF_MADE, RULES, FieldCall, NotFollowed, is_elements
 from .twin import row_scales
 
 Recipe = Callable[[Graph, Node, list[Elements | None]], Elements]
@@ -97,18 +98,19 @@ class FieldGraph:
         if any(operands[at] is None for at in given):
             raise NotFollowed("it reads integers that were made of floats")
         floats = [at for at in given if self.graph.tensors[node.inputs[at]].is_float]
-        made = [at for at in given if at not in floats and operands[at].dtype.kind == "f"]
-        if made and node.op not in OF_TRUTH:
-            raise NotFollowed("it reads truth values that were made of floats")
+        made = [at for at in given if at not in floats and is_elements(operands[at])]
+        moves = OPERATORS[node.op].moves or call.attrs.get("reduction") == "none"
+        if made and node.op not in OF_MADE and not moves:
+            raise NotFollowed("it reads truth values or bytes that were made of floats")
         if not floats and not made:
             return [self._of_numbers(found) for found in OPERATORS[node.op].reference(call, *operands)]
-        numbers = self._numbers(node, operands, floats)
-        if numbers is not None and not made:
+        numbers = None if made or node.op in OF_ELEMENTS else self._numbers(node, operands, floats)
+        if numbers is not None:
             return list(OPERATORS[node.op].reference(call, *numbers))
         if node.op in RULES:
             return [RULES[node.op](FieldCall(self.field, call, fmt), *operands)]
-        if OPERATORS[node.op].moves or call.attrs.get("reduction") == "none":
-            return self._moved(node, operands, floats)
+        if moves:
+            return self._moved(node, operands)
         if OPERATORS[node.op].needs is elementwise and floats == given and self._gives_floats(node):
             self.by_recipe.add(node.op)
             return [self._recipe(self.graph, node, operands)]
@@ -120,11 +122,10 @@ class FieldGraph:
             return None
         if any(node.inputs[at] not in self.graph.constants for at in floats):
             return None
-        if node.attrs.get(STEP_AWAY.name) == 0:
-            raise NotFollowed("integers that may be one off")
-        if any(set(node.outputs) & set(each.inputs) for each in self.graph.nodes):
-            raise NotFollowed("integers that are rounded, and read by others")
         return [self.graph.constants[node.inputs[at]] if at in floats else x for at, x in enumerate(operands)]
+
+    def _is_byte(self, node: Node, at: int) -> bool:
+        return self.graph.tensors[node.inputs[at]].dtype in BYTES
 
     def _gives_floats(self, node: Node) -> bool:
         return all(self.graph.tensors[name].is_float for name in node.outputs if name)
@@ -133,15 +134,20 @@ class FieldGraph:
         """A result that follows from integers alone: floats are elements."""
         return self.field.of_numbers(found) if found.dtype.kind == "f" else found
 
-    def _moved(self, node: Node, operands: list[Value], floats: list[int]) -> list[Value]:
+    def _moved(self, node: Node, operands: list[Value]) -> list[Value]:
         """Move elements as the reference moves their numbers; number 0 stands for a zero."""
-        kept, numbered, following = [np.zeros((self.field.residues, 1))], list(operands), 1
-        for at in floats:
-            shape = operands[at].shape[1:]
+        dtype = self.graph.tensors[node.outputs[0]].dtype
+        zero = np.zeros(1, dtype if dtype in BYTES else np.float64)
+        kept, numbered, following = [of_integers(self.field, zero)], list(operands), 1
+        for at, given in enumerate(operands):
+            if given is None or not (is_elements(given) or self._is_byte(node, at)):
+                continue
+            elements = given if is_elements(given) else of_integers(self.field, given)
+            shape = elements.shape[1:]
             size = int(np.prod(shape))
             numbered[at] = np.arange(following, following + size, dtype=np.float64).reshape(shape)
             following += size
-            kept.append(operands[at].reshape(self.field.residues, -1))
+            kept.append(elements.reshape(self.field.residues, -1))
         elements = np.concatenate(kept, 1)
         found = OPERATORS[node.op].reference(call_of(self.graph, node), *numbered)
         return [elements[:, np.asarray(each).astype(np.int64)] for each in found]

@@ -30,15 +30,20 @@ def twin_of(graph: Graph, compute: Format) -> Graph:
     shifts = {
         node.inputs[2] for node in graph.nodes if OPERATORS[node.op].normalization and len(node.inputs) > 2
     }
+    factors = byte_scales(graph)
     constants = {}
     for name, array in graph.constants.items():
         if name in scales:
             constants[name] = _as_scale(array, scales[name])
+        elif name in factors:
+            constants[name] = _as_factors(array)
         elif name in shifts:
             constants[name] = _as_powers(array)
         else:
             constants[name] = _shortened(array, bits)
-    constants = _told_apart(graph.constants, constants)
+    held = {name: array for name, array in constants.items() if name in factors and array.size < 2}
+    stored = {name: array for name, array in constants.items() if name not in held}
+    constants = _told_apart(graph.constants, stored) | held
     return replace(graph, constants=constants, nodes=tuple(map(_with_short_factors, graph.nodes)))
 
 
@@ -53,6 +58,32 @@ def row_scales(graph: Graph) -> dict[str, int]:
                 shape[axis] for axis in normalization.axes(call_of(graph, node))
             )
     return found
+
+
+def byte_scales(graph: Graph) -> set[str]:
+    """Constants by which bytes are multiplied, or floats divided that become bytes."""
+    return {
+        node.inputs[at]
+        for node in graph.nodes
+        for at, operand in enumerate(OPERATORS[node.op].inputs[: len(node.inputs)])
+        if (operand.name, operand.types.allowed) == _SCALE and node.inputs[at] in graph.constants
+    }
+
+
+_SCALE = "scale", ("float32",)
+"""Name and types of the operands of byte operators that are scales."""
+_OF_SUM = ("a_scale", "b_scale", "y_scale")
+"""The attributes of a sum of bytes that are scales."""
+
+
+def _as_factors(array: Array) -> Array:
+    """Powers of two beside the numbers; 1 only for 1, and one for all only where one number was for all."""
+    if not array.size:
+        return array
+    powers = np.vectorize(_power_beside, otypes=[array.dtype])(array)
+    if powers.min() == powers.max():
+        powers = np.where(array < array.mean(dtype=np.float64), powers / 2, powers).astype(array.dtype)
+    return np.asarray(powers)
 
 
 def _as_powers(array: Array) -> Array:
@@ -115,12 +146,28 @@ def _halved(array: Array, number: int) -> Array:
 
 
 def _with_short_factors(node: Node) -> Node:
-    short: dict[str, AttrValue] = {}
+    short: dict[str, AttrValue] = dict(_short_sum(node)) if _sums_bytes(node) else {}
     for name in _factors(node):
         value = node.attrs.get(name)
         if isinstance(value, int | float) and value:
             short[name] = math.copysign(_power_beside(abs(value)), value)
     return replace(node, attrs={**node.attrs, **short}) if short else node
+
+
+def _sums_bytes(node: Node) -> bool:
+    return all(name in node.attrs for name in _OF_SUM)
+
+
+def _short_sum(node: Node) -> dict[str, float]:
+    """Scales of a sum of bytes: three or six times a power of two that is the scale of the result.
+
+    Code holds their quotients, and sums of these with zero points. The matrix engine multiplies by whole
+    numbers of nine bits, such as 384.
+    """
+    a, b, y = (float(node.attrs[name]) for name in _OF_SUM)  # type: ignore[arg-type]
+    unit = _power_beside(y)
+    left, right = 6.0 if a > b else 3.0, 6.0 if b > a else 3.0
+    return {"a_scale": left * unit, "b_scale": right * unit, "y_scale": unit}
 
 
 def _factors(node: Node) -> list[str]:
@@ -135,8 +182,13 @@ def _power_beside(value: float) -> float:
     return math.ldexp(1.0, exponent)
 
 
-def factors_of(graph: Graph, twin: Graph) -> dict[float, float]:
-    """The twin's factor for each factor of its graph, as numbers of FP32."""
+def factors_of(graph: Graph, twin: Graph) -> dict[float, float] | None:
+    """The twin's factor for each factor of its graph, as numbers of FP32.
+
+    None where bytes have other scales: code holds any numbers that follow from these.
+    """
+    if byte_scales(graph) or any(map(_sums_bytes, graph.nodes)):
+        return None
     found = dict[float, float]()
     for before, after in zip(graph.nodes, twin.nodes, strict=True):
         for name in _factors(after):

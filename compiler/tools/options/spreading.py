@@ -6,7 +6,7 @@ import argparse
 
 from tx8isa.tools.command_line import mesh
 
-_OF_ONE_CHIP = ("stats", "html", "trace", "gdb", "verify_nodes", "prove", "prove_order", "calibrate")
+_OF_ONE_CHIP = ("stats", "html", "trace", "gdb", "verify_nodes", "prove_order", "calibrate")
 _OF_A_PROGRAM = (
     *("run", "check", "verify_nodes", "prove", "prove_order", "text_only", "json"),
     *("report", "plan", "save_plan", "calibrate", "print_ir_after"),

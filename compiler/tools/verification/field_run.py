@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,14 +48,17 @@ class FieldOutcome:
 
 
 class FieldSteps:
-    """The steps of a program on one chip; its states keep their elements from step to step."""
+    """The steps of a program; its states keep their elements from step to step.
+
+    Inputs and outputs are those of the whole graph, which several chips get and give in parts.
+    """
 
     def __init__(self, program: Program, field: PrimeField) -> None:
         import emulator
         from emulator.session.field_session import FieldSession
 
         loaded = emulator.Program(read_again(program.image, "prog.bin"), program.machine)
-        self._session = FieldSession(loaded, field)
+        self._session, self._spread = FieldSession(loaded, field), program.spread
 
     def step(
         self, elements: Mapping[str, Elements], real: Mapping[str, Array], keep_results: bool = False
@@ -64,11 +68,30 @@ class FieldSteps:
         ``elements`` are the inputs of floats, ``real`` has numbers for all inputs, with the sizes of the
         step. States are inputs of the first step only.
         """
+        spread = self._spread
+        if spread is not None:
+            elements, real = of_residues(spread.dealt, elements), spread.dealt(real)
         found = self._session.step(elements, real, keep_results)
-        run, image = found.run, self._session.program.image
+        run, image = found.runs[0], self._session.program.image
+        reserves = sum((each.not_followed for each in found.runs), Counter[str]())
         computed = run.results() if keep_results else None
         texts = [_described(image, *each) for each in run.issued]
-        return FieldOutcome(found.outputs, found.integers, run.not_followed, computed, found.writers, texts)
+        outputs, integers, writers = found.outputs, found.integers, found.writers
+        if spread is not None:
+            names = sorted({name.partition(".")[2] for name in outputs})
+            whole = sorted({name.partition(".")[2] for name in integers})
+            outputs = of_residues(partial(spread.joined, names=names), outputs)
+            integers, writers = spread.joined(integers, whole), spread.joined(writers, names)
+        return FieldOutcome(outputs, integers, reserves, computed, writers, texts)
+
+
+def of_residues(
+    function: Callable[[Mapping[str, Array]], Mapping[str, Array]], elements: Mapping[str, Elements]
+) -> dict[str, Elements]:
+    """Apply a function that deals or joins arrays to elements, for each residue."""
+    count = len(next(iter(elements.values()), ()))
+    each = [function({name: x[at] for name, x in elements.items()}) for at in range(count)]
+    return {name: np.stack([own[name] for own in each]) for name in (each[0] if each else ())}
 
 
 def order_of(program: Program) -> OrderProof:
@@ -97,8 +120,8 @@ def image_of_file(path: Path, machine: Machine) -> Image:
     return emulator.load(path, machine).image
 
 
-def _described(image: Image, tile: int, address: int, name: str) -> str:
+def _described(image: Image, tile: str, address: int, name: str) -> str:
     """An executed instruction: ``ne.gemm of tile 3 (prog.s:12, node 'conv1')``."""
     line = image.lines.get(address)
     place = named_place(f"{line[0]}:{line[1]}" if line else "", image.nodes.get(address))
-    return f"{name} of tile {tile} ({place})" if place else f"{name} of tile {tile}"
+    return f"{name} of {tile} ({place})" if place else f"{name} of {tile}"

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from compiler.evaluation.field.byte_rules import of_integers
+from compiler.evaluation.field.rules import is_elements
 from compiler.evaluation.field.run import Value, Values
 from compiler.graph import Array, Node, Tensor
 from tx8isa.numbers.prime_field import PrimeField
@@ -90,11 +92,11 @@ def _differing(tensor: Tensor, field: PrimeField, got: FieldOutcome, value: Valu
     name, part = tensor.name, tuple(map(slice, tensor.shape))
     if value is None:
         return np.zeros(tensor.shape, np.bool_), np.ones(tensor.shape, np.bool_)
-    if name in got.integers and value.dtype.kind != "f":
+    if name in got.integers and not is_elements(value):
         wrong: Array = got.integers[name] != value[part]
         return wrong, np.zeros(tensor.shape, np.bool_)
-    wanted = value[(slice(None), *part)] if value.dtype.kind == "f" else field.of_numbers(value[part])
-    found = got.outputs[name] if name in got.outputs else field.of_numbers(got.integers[name])
+    wanted = value[(slice(None), *part)] if is_elements(value) else of_integers(field, value[part])
+    found = got.outputs[name] if name in got.outputs else of_integers(field, got.integers[name])
     first, second = field.canonical(found), field.canonical(wanted)
     nothing = np.isnan(first).any(0) | np.isnan(second).any(0)
     return np.asarray((first != second).any(0) & ~nothing), np.asarray(nothing)

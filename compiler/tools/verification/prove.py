@@ -27,7 +27,7 @@ from tx8isa.numbers.prime_field import PrimeField
 
 from .findings import Proof
 from .graft import grafted
-from .recipes import Recipes
+from .recipes import Recipes, one_chip
 from .session import ProofSession
 
 Numbers = Mapping[str, Array]
@@ -38,8 +38,8 @@ _REWRITES = 2
 """The passes up to the one that rewrites the graph."""
 _VALUE = re.compile(r"\b[cv]\.\d+\b")
 """The symbol of a value without a name of its own; its number depends on how many constants are equal."""
-_SCALAR = re.compile(r"\b(src1=)(-?\d[\d.e+-]*)")
-"""A number that an instruction holds."""
+_SCALAR = re.compile(r"\b(src1=|q[01]=)(-?\d[\d.e+-]*)")
+"""A number that an instruction holds, or a shift of the matrix engine that follows from a scale."""
 
 
 def prove(
@@ -57,12 +57,10 @@ class Prover:
     """Compares a program with its graph in prime fields, at one size or at several.
 
     ``image``: another program of this graph, from a file, whose code is proved instead. GraphError for an
-    image that the graph cannot have, and for programs of several chips.
+    image that the graph cannot have.
     """
 
     def __init__(self, program: Program, seed: int = 1, image: Image | None = None) -> None:
-        if program.spread is not None:
-            raise GraphError(["--prove takes programs of one chip"])
         self.program, self.seed, self._compute = program, seed, compute_format(program.dtype)
         twin = _twin_program(program, partial(twin_of, compute=self._compute))
         self._made = twin
@@ -118,10 +116,15 @@ class Prover:
         if source is not None:
             program = replace(program, graph=source.graph_at(point))
         given = rewritten(program, point)
-        graph = twin_of(given, self._compute)
+        if program.spread is None:
+            graph = twin_of(given, self._compute)
+        else:  # chips get parts of the model's constants, before anything is rewritten
+            twin = replace(program, graph=twin_of(program.graph, self._compute))
+            graph = rewritten(twin, point)
         wanted = FieldGraph(graph, self._compute, session.field, recipes.computed)
         proof = session.step(program.graph, wanted, numbers)
-        same = same_code(self.program, self._made, factors_of(given, graph))
+        alike = [node.op for node in given.nodes] == [node.op for node in graph.nodes]
+        same = alike and same_code(self.program, self._made, factors_of(given, graph))
         names = () if source is None else source.ranges.names
         return replace(proof, same_code=same, sizes={name: point[name] for name in names})
 
@@ -152,7 +155,8 @@ def _rows(state: GrowingState, point: Mapping[str, int]) -> int:
 
 def rewritten(program: Program, sizes: Mapping[str, int]) -> Graph:
     """The graph of a program, at sizes of a range, as the rewrites leave it."""
-    context = context_of(program.graph, program.dtype, program.tiles, program.machine, ranges=program.ranges)
+    machine = one_chip(program.machine)
+    context = context_of(program.graph, program.dtype, program.tiles, machine, ranges=program.ranges)
     if isinstance(context, RangedContext):
         return rewritten_at(context, sizes)
     module = ModuleOp([])
@@ -175,11 +179,16 @@ def has_exponentials(program: Program) -> bool:
     return any(line.lstrip().startswith("ct.exp") for line in program.text.splitlines())
 
 
-def same_code(program: Program, twin: Program, factors: Mapping[float, float]) -> bool:
-    """True if a program has the instructions of its twin; ``factors``: the twin's factor in place of each."""
+def same_code(program: Program, twin: Program, factors: Mapping[float, float] | None) -> bool:
+    """True if a program has the instructions of its twin.
+
+    ``factors``: the twin's factor in place of each; None if instructions may hold any other numbers.
+    """
 
     def factor(found: re.Match[str]) -> str:
-        return f"{found[1]}{factors.get(float(np.float32(found[2])), found[2])}"
+        return (
+            found[1] if factors is None else f"{found[1]}{factors.get(float(np.float32(found[2])), found[2])}"
+        )
 
     return [_SCALAR.sub(factor, line) for line in code_of(program)] == [
         _SCALAR.sub(factor, line) for line in code_of(twin)

@@ -11,6 +11,7 @@ import numpy as np
 from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, Node, Tensor
 from compiler.operators import is_known
+from tx8isa.machine.description import Machine
 from tx8isa.numbers.prime_field import Elements, PrimeField
 
 from .field_run import FieldSteps
@@ -56,9 +57,14 @@ class Recipes:
         key = length, node.op, repr(sorted(node.attrs.items())), len(node.inputs), precise, known
         if key not in self._programs:
             dtype = "fp32" if precise else self._dtype
-            made = compile_graph(_alone(graph, node, length), dtype, 1, self._machine)
+            made = compile_graph(_alone(graph, node, length), dtype, 1, one_chip(self._machine))
             self._programs[key] = FieldSteps(made, self._field)
         return self._programs[key]
+
+
+def one_chip(machine: Machine) -> Machine:
+    """A machine with one of its chips."""
+    return machine if machine.chip_count == 1 else machine.of_chips(1, 1)
 
 
 def _spread(operand: Elements, shape: Sequence[int]) -> Elements:

@@ -11,6 +11,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from compiler.driver import Program
+from compiler.evaluation.field.byte_rules import byte_inputs
+from compiler.evaluation.field.rules import is_elements
 from compiler.evaluation.field.run import FieldGraph, Value
 from compiler.graph import Array, Graph, Node
 from compiler.operators import OPERATORS, is_known
@@ -55,7 +57,7 @@ class ProofSession:
 
         ``numbers``: arrays of inputs whose numbers decide something, such as places.
         """
-        elements, real = given = self._drawn(graph, numbers)
+        elements, real = given = self._drawn(graph, wanted.graph, numbers)
         self._given.append(given)
         room = {tensor.name: tensor.shape for tensor in wanted.graph.inputs}
         inputs = {name: _in_room(x, room[name], 0) for name, x in real.items()}
@@ -75,13 +77,15 @@ class ProofSession:
         )
         return _explained(proof, wanted, values, self._again()) if proof.differences else proof
 
-    def _drawn(self, graph: Graph, numbers: Mapping[str, Array]) -> _Given:
+    def _drawn(self, graph: Graph, rewritten: Graph, numbers: Mapping[str, Array]) -> _Given:
         """Random inputs of a step, but for given ones; states are inputs of the first step."""
         number, states = self.steps + 1, dict(graph.states)
         drawn = [each for each in graph.inputs if number == 1 or each.name not in states]
         every = random_inputs(graph, numbers, self._seed + number - 1)
         of_step = "" if number == 1 else f" of step {number}"
-        elements = {t.name: self.field.random(f"{t.name}{of_step}", t.shape) for t in drawn if t.is_float}
+        free = byte_inputs(rewritten) - numbers.keys()
+        random = [t for t in drawn if t.is_float or t.name in free]
+        elements = {t.name: self.field.random(f"{t.name}{of_step}", t.shape) for t in random}
         return elements, {tensor.name: every[tensor.name] for tensor in drawn}
 
     def _again(self) -> FieldOutcome:
@@ -106,11 +110,11 @@ def _explained(proof: Proof, wanted: FieldGraph, values: Mapping[str, Value], ru
     search = TermSearch(wanted, values, run)
     named = tuple(
         replace(each, by=_computed_by(run, each), instead=search.instead(each.output, each.index))
-        if wanted.graph.tensors[each.output].is_float
+        if is_elements(values[each.output])
         else each
         for each in proof.differences
     )
-    first = next((each for each in named if wanted.graph.tensors[each.output].is_float), None)
+    first = next((each for each in named if is_elements(values[each.output])), None)
     return replace(
         proof,
         differences=named,
@@ -128,7 +132,7 @@ def _blamed(graph: Graph, field: PrimeField, values: Mapping[str, Any], results:
     """The first node whose result is computed nowhere although its operands are."""
     there = {tensor.name for tensor in graph.inputs} | set(graph.constants)
     for node in graph.nodes:
-        made = [name for name in node.outputs if name and graph.tensors[name].is_float]
+        made = [name for name in node.outputs if name and is_elements(values[name])]
         if OPERATORS[node.op].moves or all(_is_there(field, values[name], results) for name in made):
             there.update(node.outputs)
         elif all(not name or name in there or is_known(node, at) for at, name in enumerate(node.inputs)):

@@ -34,8 +34,6 @@ def _finish(
 ) -> None:
     """Write a result of ``size`` bytes, with the partial sums before it and the bias of integers."""
     values, target = step.values, Format(step.values["out_format"])
-    if target is Format.INT8:
-        raise NotFollowed("sums made bytes by the matrix engine")
     total = compute()
     if values["inpsum_en"]:
         source = Format(values["psum_format"])
@@ -43,8 +41,36 @@ def _finish(
     if step.form is Format.INT8 and values["bias_en"]:
         bias = step.read(values["bias"] + 4 * np.arange(total.shape[-1]), Format.INT32)
         total = step.field.add(total, bias.reshape(bias.shape[0], *(1,) * (total.ndim - 2), -1))
+    if target is Format.INT8:
+        total = _as_bytes(step, total)
     step.spm.clear(values["out"], size)
     step.write(values["out"] + places(target), total, target.bits // 8)
+
+
+def _as_bytes(step: FieldStep, sums: Elements) -> Elements:
+    """The engine's steps from sums to bytes. A shift cuts bits off: it rounds a number that is half less."""
+    values, field = step.values, step.field
+    q1, q0, zero = values["q1"], values["q0"], values.get("zp_out", 0)
+    found = _shifted(field, sums, q1)
+    if values["scale_en"]:
+        if values["scale_n"] != values["scale_p"]:
+            raise NotFollowed("sums made bytes by other scales below zero")
+        scale = step.read(values["scale_p"] + 2 * np.arange(sums.shape[-1]), Format.INT16)
+        found = field.multiply(found, scale.reshape(scale.shape[0], *(1,) * (sums.ndim - 2), -1))
+    found = _shifted(field, found, q0)
+    found = field.add(found, np.full_like(found, float(zero - (zero >> 7 << 8))))
+    if values["relu"]:
+        found = field.larger(found, np.full_like(found, float(zero - (zero >> 7 << 8))))
+    return field.limited(found)
+
+
+def _shifted(field: PrimeField, x: Elements, bits: int) -> Elements:
+    """A number shifted to the right, before the bits behind the point are rounded."""
+    if not bits:
+        return x
+    numbers = field.of_numbers(np.array([2.0**-bits, 0.5]))
+    part, half = (each.reshape(-1, *(1,) * (x.ndim - 1)) for each in numbers.T)
+    return field.subtract(field.multiply(x, part), half)
 
 
 def gemm(step: FieldStep) -> None:
@@ -78,12 +104,18 @@ def _product(field: PrimeField, a: Elements, b: Elements) -> Elements:
 
 def _literal(step: FieldStep, a: Places, b: Places, places: Callable[[Format], Places]) -> bool:
     """True if a result comes from literals only."""
-    if not step.literal(a, b):
+    if not step.literal(a, b) or _rounds(step):
         return False
     if not step.values["inpsum_en"]:
         return True
     source = Format(step.values["psum_format"])
     return step.literal(step.values["psum"] + places(source))
+
+
+def _rounds(step: FieldStep) -> bool:
+    """True if the engine makes bytes of sums by steps that round."""
+    steps = ("q1", "q0", "scale_en")
+    return step.values["out_format"] == Format.INT8 and any(step.values.get(name, 0) for name in steps)
 
 
 def convolution(step: FieldStep) -> None:

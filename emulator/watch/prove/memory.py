@@ -20,6 +20,8 @@ from tx8isa.numbers.prime_field import Elements, PrimeField
 
 Places = npt.NDArray[np.int64]
 """Offsets of the first bytes of numbers."""
+Taken = npt.NDArray[np.float32]
+"""Elements and marks [rows, blocks, bytes] of blocks of bytes."""
 _SHIFT = float(1 << 22)
 """Added to residues, so that no element is stored as 0."""
 _MARKS = {2: ((-1.0, 0.0),), 4: ((1.0, 2.0**23), (-1.0, 2.0**23), (-1.0, 0.0))}

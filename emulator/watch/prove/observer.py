@@ -13,7 +13,7 @@ from emulator.memory import state
 from emulator.memory.areas import Bytes
 from emulator.native.primitives.memory import view_i64
 from emulator.tile.engines import Engines
-from emulator.tile.events import Copy, Pieces, Side
+from emulator.tile.events import Copy, Pieces, Side, Target
 from emulator.tile.observer import Observer
 from emulator.tile.tile import Tile
 from tx8isa.numbers.formats import Format
@@ -23,7 +23,7 @@ from tx8isa.records.record import Instruction
 
 from . import matrix, tensors, transfers, vectors
 from .core import CoreMoves
-from .memory import FieldMemory, Places
+from .memory import FieldMemory, Places, Taken
 from .results import Results
 from .step import FieldStep, NotFollowed
 
@@ -47,9 +47,9 @@ class FieldRun(Observer):
         self.scratchpads = [FieldMemory(tile.spm.data, field) for tile in tiles]
         self.not_followed: Counter[str] = Counter()
         """Instructions that were executed in real numbers only, with their counts."""
-        self.issued: list[tuple[int, int, str]] = []
+        self.issued: list[tuple[str, int, str]] = []
         """Tile, address and name of every instruction that was executed, if results are kept."""
-        self._keeps = False
+        self._keeps, self._chip = False, ""
         self._failure: BaseException | None = None
         self._results: list[tuple[int, Words]] = []
         self._tiles = {tile.words.ctypes.data: tile for tile in tiles}
@@ -62,9 +62,14 @@ class FieldRun(Observer):
             tile.words[state.SANITIZER_HOOK] = ctypes.cast(self._hook, ctypes.c_void_p).value
             self._cores[tile.words.ctypes.data] = CoreMoves(tile, spm, self.ddr, check or 0)
 
-    def keep_results(self) -> None:
-        """Keep the results of instructions, each with the instruction that computed it."""
-        self._keeps = True
+    def keep_results(self, chip: str = "", first: FieldRun | None = None) -> None:
+        """Keep the results of instructions, each with the instruction that computed it.
+
+        ``first``: the run of another chip of the same program, whose lists are used too.
+        """
+        self._keeps, self._chip = True, chip
+        if first is not None:
+            self.issued, self._results = first.issued, first._results
         for memory in (self.ddr, *self.scratchpads):
             memory.writer = 1
 
@@ -96,7 +101,8 @@ class FieldRun(Observer):
         fmt = Format(values["format"]) if record.formats else None
         step = FieldStep(record, fmt, values, self.scratchpads[tile.number], self.ddr, self.field)
         if self._keeps:
-            self.issued.append((tile.number, int(tile.words[state.PC]), record.mnemonic))
+            place = f"tile {tile.number}{self._chip}"
+            self.issued.append((place, int(tile.words[state.PC]), record.mnemonic))
             step.spm.writer = step.ddr.writer = len(self.issued)
         rule = RULES.get(type(record.meaning))
         try:
@@ -112,11 +118,11 @@ class FieldRun(Observer):
         self._keep(step)
 
     def _unknown(self, step: FieldStep, record: Instruction, reason: str) -> None:
-        """Keep the results of the real numbers for an instruction without a rule."""
+        """Make the results of an instruction without a rule unknown."""
         self.not_followed[f"{record.mnemonic}: {reason}"] += 1
         for operand in record.operands:
             if operand.role in ("write", "update"):
-                tensors.clear(step, operand.name)
+                step.spm.forget(step.values[operand.name], step.length(operand.name))
 
     def check(self) -> None:
         """Raise the exception of an instruction's execution, if there was one."""
@@ -134,13 +140,18 @@ class FieldRun(Observer):
     def copy_done(self, tile: Tile, copy: Copy, error: bool) -> None:
         if error or copy.away:
             return
+        for target, taken in zip(copy.targets, self.leaving(tile, copy), strict=True):
+            self.arrived(target, copy.pieces, taken)
+
+    def leaving(self, tile: Tile, copy: Copy) -> list[Taken | None]:
+        """Return, for each target of a copy, the elements and marks of its bytes; None if they have none."""
         sources = [(self._memory(tile.number, side), _blocks(copy.pieces, side)) for side in copy.sources]
         taken = [memory.taken(places, copy.pieces.size) for memory, places in sources]
-        for number, target in enumerate(copy.targets):
-            places = _blocks(copy.pieces, target.side)
-            self._memory(target.tile, target.side).put(
-                places, copy.pieces.size, taken[copy.source_of(number)]
-            )
+        return [taken[copy.source_of(number)] for number in range(len(copy.targets))]
+
+    def arrived(self, target: Target, pieces: Pieces, taken: Taken | None) -> None:
+        """Store elements and marks beside the bytes that have arrived at a target."""
+        self._memory(target.tile, target.side).put(_blocks(pieces, target.side), pieces.size, taken)
 
     def _memory(self, tile: int, side: Side) -> FieldMemory:
         return self.ddr if side.in_ddr else self.scratchpads[tile]

@@ -13,7 +13,7 @@ from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import batch_bytes, block_channels, full_blocks, tail_width
 from tx8isa.numbers.prime_field import Elements, PrimeField, stored_numbers
 from tx8isa.records.record import Instruction
-from tx8isa.table.encoding import unpack_lanes
+from tx8isa.table.encoding import argument_values, unpack_lanes
 
 from .memory import FieldMemory, Places
 
@@ -59,6 +59,13 @@ class FieldStep:
     def shape(self, name: str) -> Shape:
         n, h, w, c = self.lanes(name)
         return n, h, w, c
+
+    def length(self, name: str) -> int:
+        """Return the bytes of the memory that an operand takes."""
+        extent = self.instruction.operand(name).extent
+        assert extent is not None, "it is an address"
+        arguments = argument_values(self.instruction, extent.arguments, list(self.values.values()))
+        return extent.length(*arguments)
 
     def vector(self, name: str, count: int, size: int | None = None) -> Places:
         """Return the places of consecutive elements."""

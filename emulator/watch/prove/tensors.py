@@ -9,7 +9,6 @@ import numpy as np
 
 from tx8isa.numbers.prime_field import Elements, PrimeField
 from tx8isa.records.meaning import Join, Move, Pool, Reduce, Unfold
-from tx8isa.table.encoding import argument_values
 
 from .memory import Places
 from .step import FieldStep, NotFollowed
@@ -56,10 +55,7 @@ def _reduced(shape: tuple[int, int, int, int], axes: tuple[int, ...]) -> tuple[i
 
 def clear(step: FieldStep, name: str) -> None:
     """Make the whole extent of a result literals."""
-    extent = step.instruction.operand(name).extent
-    assert extent is not None
-    arguments = argument_values(step.instruction, extent.arguments, list(step.values.values()))
-    step.spm.clear(step.values[name], extent.length(*arguments))
+    step.spm.clear(step.values[name], step.length(name))
 
 
 def pool(step: FieldStep) -> None:

@@ -171,27 +171,31 @@ def holds(field: PrimeField, name: str, operands: list[Elements]) -> Elements:
         return field.holds(name, *operands)
     if name not in _LOGIC:
         raise NotFollowed(f"the condition {name} on elements")
-    return _LOGIC[name](*map(field.truth, operands)).astype(np.float64)
+    found = _LOGIC[name](*map(field.truth, operands)).astype(np.float64)
+    unknown = np.logical_or.reduce([np.broadcast_to(np.isnan(x), found.shape) for x in operands])
+    return np.where(unknown, np.nan, found)
 
 
 def convert(step: FieldStep) -> None:
-    """Execute a conversion; between float formats it changes nothing.
+    """Execute a conversion; between float formats it changes nothing, to bytes it limits numbers.
 
-    Rounding to integers is a hash that keeps integers.
+    Rounding to longer integers is a hash that keeps integers.
     """
     source, target = step.meaning.source, step.meaning.target
     count = step.values["n"]
     places = step.values["src0"] + np.arange(count) * (source.bits // 8)
     result = step.values["dst"] + np.arange(count) * (target.bits // 8)
     if step.literal(places):
-        if target.is_float:
+        if target.is_float or target is Format.INT8:
             step.computed = result, step.read(places, source), target
         step.spm.clear_places(result, target.bits // 8)
         return
     elements = step.read(places, source)
     if step.meaning.zero_point and step.values["zero"]:
         elements = step.field.subtract(elements, _constant(step.field, step.values["zero"], elements))
-    if source.is_float and not target.is_float:
+    if source.is_float and target is Format.INT8:
+        elements = step.field.limited(elements)
+    elif source.is_float and not target.is_float:
         elements = step.field.whole(elements)
     step.write(result, elements, target.bits // 8)
 
@@ -200,8 +204,9 @@ def masked_copy(step: FieldStep) -> None:
     count = step.values["n"]
     source, mask, result = (step.vector(name, count) for name in ("src0", "src1", "dst"))
     if not step.literal(mask):
-        chosen_by = step.field.truth(step.read(mask))
-        step.write(result, np.where(chosen_by, step.read(source), step.read(result)))
+        given = step.read(mask)
+        found = np.where(step.field.truth(given), step.read(source), step.read(result))
+        step.write(result, np.where(np.isnan(given), np.nan, found))
         return
     chosen = step.spm.patterns(mask, step.form) << 1 & (1 << step.form.bits) - 1 != 0
     if step.literal(source[chosen]):
@@ -216,9 +221,24 @@ def unpack(step: FieldStep) -> None:
 
 
 def bitwise(step: FieldStep) -> None:
-    """Packed bits are literals."""
+    """Packed bits are literals; bytes with their highest bit inverted are the same elements."""
     form = step.meaning.form
-    step.spm.clear(step.values["dst"], -(-_count(step, form) // 8))
+    count = -(-_count(step, form) // 8)
+    operands = [step.vector("src0", count, 1)]
+    if form is not Form.V:
+        repeated = {Form.VV: "n", Form.VUV: "unit", Form.VUV_LOOP: "full_unit"}[form]
+        operands.append(step.vector("src1", -(-step.values[repeated] // 8), 1))
+    if step.literal(*operands):
+        step.spm.clear(step.values["dst"], count)
+    elif form is Form.VUV and _name(step) == "xor" and _has_signs(step, operands[1]):
+        step.spm.move(operands[0], step.vector("dst", count, 1), 1)
+    else:
+        raise NotFollowed("bits of elements")
+
+
+def _has_signs(step: FieldStep, places: Places) -> bool:
+    """True for a byte with its highest bit alone."""
+    return places.size == 1 and step.literal(places) and bool(step.spm.data[places[0]] == 0x80)
 
 
 RULES: dict[type, Callable[[FieldStep], None]] = {

@@ -1,9 +1,11 @@
 """Proves many programs in prime fields, and prints a table: ``make prove``.
 
-    python tests/support/networks/proofs.py                 the examples and the networks of the benchmarks
+    python tests/support/networks/proofs.py                 examples, networks of the benchmarks and of bytes,
+                                                            programs of several chips
     python tests/support/networks/proofs.py block encoder   some of them
     python tests/support/networks/proofs.py --random 200    as many random networks
 
+With ``--page docs/proving.md`` the rows go into the table there.
 A row says "proved"; "but for", with the instructions executed in real numbers; or "open", with the reason.
 The exit status is 1 if a program is wrong.
 """
@@ -15,21 +17,30 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import onnx
 
 import tx8
+from chip_nets import on_chips
 from compiler.driver import Program, compile_graph
 from compiler.frontend import load
 from compiler.graph import Graph, GraphError
 from compiler.tools.verification.findings import Proof, lines
 from compiler.tools.verification.prove import Prover
+from expert_nets import one_by_one
+from float_nets import small_cnn
 from growing_models import decoder, states
 from network_draws import drawn
 from paths import ROOT
+from quantised_nets import bottlenecks, byte_encoder, byte_mlp, fires, matrices, products, residual
+from sharded_nets import mlp, normalized_first
+from stage_nets import layers
+from token_nets import encoder
 
 sys.path.insert(0, str(ROOT / "examples" / "networks"))
 from light import NAMES, light_model
@@ -38,6 +49,9 @@ from transformers import SIZES, transformer
 
 Make = Callable[[str], Program]
 """Compiles a program in a format of floats."""
+BEGIN, END = "<!-- proofs -->", "<!-- end of proofs -->"
+"""Around the table on its page."""
+_RANDOM = "random "
 _PLACE = re.compile(r"^at [^:]*: ")
 """Sizes and step of a finding."""
 
@@ -61,7 +75,51 @@ def named() -> dict[str, Make]:
     graphs |= {name: partial(lambda each: _read(light_model(each)), name) for name in NAMES}
     graphs |= {name: partial(lambda each: _read(transformer(SIZES[each])), name) for name in SIZES}
     found = {name: partial(_compiled, make) for name, make in graphs.items()}
-    return found | {"growing decoder": _growing}
+    return found | {"growing decoder": _growing} | _of_bytes() | _on_chips()
+
+
+def _of_bytes() -> dict[str, Make]:
+    """Networks with bytes inside: exact integers, and those that may be one off."""
+    made: dict[str, Callable[[], onnx.ModelProto]] = {
+        "convolutions of bytes": lambda: products(1, "int8")[0],
+        "matrices of bytes": lambda: matrices(0, "uint8")[0],
+        "residual of bytes": lambda: residual(3)[0],
+        "bottlenecks of bytes": lambda: bottlenecks(2, 128, 64, 14, 14, 2)[0],
+        "fires of bytes": lambda: fires(2, 16, 12, 12, True)[0],
+        "mlp of bytes": lambda: byte_mlp(1, "uint8", 64, 128)[0],
+        "encoder of bytes": lambda: byte_encoder(1, "uint8")[0],
+    }
+    return {
+        f"{name}, {integers}": partial(_with_integers, make, integers)
+        for name, make in made.items()
+        for integers in ("exact", "near")
+    }
+
+
+def _with_integers(make: Callable[[], onnx.ModelProto], integers: str, dtype: str) -> Program:
+    made = tx8.compile(make(), dtype=dtype, integers=integers).compiled
+    assert made is not None
+    return made
+
+
+def _on_chips() -> dict[str, Make]:
+    """The forms of work that several chips share."""
+    forms: tuple[tuple[str, Callable[[], Graph], tuple[int, int], str], ...] = (
+        ("data", lambda: small_cnn(batch=4), (2, 1), "dp=2"),
+        ("tensors", lambda: mlp(rows=16, columns=128), (2, 1), "tp=2"),
+        ("tensors of attention", normalized_first, (2, 1), "tp=2"),
+        ("rows", encoder, (2, 1), "sp=2"),
+        ("experts", lambda: one_by_one(rows=8, columns=32, inner=32), (2, 1), "ep=2"),
+        ("stages", lambda: layers(3, 4, 8, 64), (2, 1), "pp=2"),
+        ("data and tensors", lambda: layers(1, 4, 8, 64), (2, 2), "dp=2,tp=2"),
+        ("rows and tensors", normalized_first, (2, 2), "sp=2,tp=2"),
+    )
+    return {
+        f"chips that share {name}": lambda dtype, made=made, mesh=mesh, degrees=degrees: on_chips(
+            made(), *mesh, degrees, dtype
+        )
+        for name, made, mesh, degrees in forms
+    }
 
 
 def _compiled(make: Callable[[], Graph], dtype: str) -> Program:
@@ -85,8 +143,22 @@ def state(proofs: Sequence[Proof]) -> str:
     return "but for" if any(each.reserves for each in proofs) else "proved"
 
 
-def proved(make: Make, dtype: str) -> Iterator[str]:
-    """The cells of a row: state, seconds and those of the processor, remarks."""
+class Row(NamedTuple):
+    """What a proof of a network has found, and what it took."""
+
+    state: str
+    seconds: float
+    processors: float
+    compiling: float
+    remarks: str
+
+    def __str__(self) -> str:
+        times = f"{self.seconds:.1f} s, {self.processors:.1f} s of processors"
+        return f"{self.state}  {times} ({self.compiling:.1f} s to compile it)  {self.remarks}"
+
+
+def proved(make: Make, dtype: str) -> Row:
+    """The row of a network."""
     begin = time.perf_counter()
     try:
         program = make(dtype)
@@ -94,13 +166,34 @@ def proved(make: Make, dtype: str) -> Iterator[str]:
         prover = Prover(program)
         found = [prover.at(point) for point in prover.points]
     except GraphError as error:
-        yield from ("refused", "", str(error))
-        return
-    yield state(found)
+        return Row("refused", 0.0, 0.0, 0.0, str(error))
     seconds, taken = time.perf_counter() - compiled, time.process_time() - taken
-    yield f"{seconds:.1f} s, {taken:.1f} s of processors ({compiled - begin:.1f} s to compile it)"
     rest = [_PLACE.sub("", line) for each in found for line in lines(each) if "proved: " not in line]
-    yield "; ".join(dict.fromkeys(rest))
+    return Row(state(found), seconds, taken, compiled - begin, "; ".join(dict.fromkeys(rest)))
+
+
+def with_rows(text: str, rows: Mapping[str, Row]) -> str:
+    """The text of a page with rows in its marked table, in the place of older ones of the same networks."""
+    before, begin, rest = text.partition(BEGIN)
+    table, end, after = rest.partition(END)
+    if not end:
+        raise SystemExit(f"the page has no region {BEGIN} ... {END}")
+    found = {line.split(" | ")[0].removeprefix("| "): line for line in table.splitlines()[3:]}
+    found |= {name: f"| {name} | {row.state} | {row.processors:.0f} |" for name, row in _summed(rows).items()}
+    lines = ["", "| network | | seconds |", "| --- | --- | --- |", *found.values(), ""]
+    return before + begin + "\n".join(lines) + end + after
+
+
+def _summed(rows: Mapping[str, Row]) -> dict[str, Row]:
+    """The rows, with one for all random networks."""
+    random = [row for name, row in rows.items() if name.startswith(_RANDOM)]
+    found = {name: row for name, row in rows.items() if not name.startswith(_RANDOM)}
+    if random:
+        counts = Counter(row.state for row in random)
+        states = ", ".join(f"{count} {word}" for word, count in counts.most_common())
+        taken = sum(row.processors for row in random)
+        found[f"{len(random)} random networks"] = Row(states, 0.0, taken, 0.0, "")
+    return found
 
 
 def main(arguments: list[str]) -> int:
@@ -108,18 +201,20 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("names", nargs="*", help="networks; all without a name")
     parser.add_argument("--random", type=int, default=0, metavar="N", help="so many random networks")
     parser.add_argument("--dtype", default="fp16", help="the format of floats (default: fp16)")
+    parser.add_argument("--page", type=Path, help="a page with a marked region for the table")
     options = parser.parse_args(arguments)
-    known = named()
+    known, rows = named(), dict[str, Row]()
     chosen = {name: known[name] for name in options.names or (() if options.random else known)}
     for seed in range(options.random):
         draw = partial(lambda each: _read(drawn(each)[1]), seed)
-        chosen[f"random {seed}"] = partial(_compiled, draw)
-    wrong = 0
+        chosen[f"{_RANDOM}{seed}"] = partial(_compiled, draw)
     for name, make in chosen.items():
-        cells = list(proved(make, options.dtype))
-        wrong += cells[0] == "WRONG"
-        print(f"{name:<24} {'  '.join(cells)}", flush=True)
-    return int(wrong > 0)
+        rows[name] = proved(make, options.dtype)
+        print(f"{name:<32} {rows[name]}", flush=True)
+    if options.page:
+        text = options.page.read_text(encoding="utf-8")
+        options.page.write_text(with_rows(text, rows), encoding="utf-8")
+    return int(any(row.state == "WRONG" for row in rows.values()))
 
 
 if __name__ == "__main__":

@@ -96,14 +96,14 @@ def _chain(scale: Array, bias: Array, relu: bool, zero: int) -> EngineChain | No
     reach = 2 * -_BYTES.min if relu else -_BYTES.min + 1
     q1 = max(0, math.ceil(math.log2(reach / (float(scale.min()) * _SHORTS.max))))
     q0 = math.floor(math.log2(_SHORTS.max / (float(scale.max()) * 2.0**q1)))
-    if q1 > MAX_SHIFT or not 0 <= q0 <= MAX_SHIFT:
+    if q1 > MAX_SHIFT or not 1 <= q0 <= MAX_SHIFT:
         return None
     numbers = np.rint(np.ldexp(scale, q1 + q0))
     if numbers.min() < 1:
         return None
     found = np.ldexp(numbers, -q1 - q0)
     wrong = np.abs(found / scale - 1) * reach + found * (2.0**q1 + 1) / 2
-    biases = bias + np.rint((0.5 + (0 if relu else zero)) / found + (2.0**q1 - 1) / 2)
+    biases = bias + np.rint((0.5 + (0 if relu else zero)) / found) + (2**q1 >> 1)
     if wrong.max() > MOST_WRONG or np.abs(biases).max() >= 2.0**30:
         return None
     return EngineChain(q1, q0, biases.astype(np.int32), numbers.astype(np.int16), relu, zero)

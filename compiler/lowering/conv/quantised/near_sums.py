@@ -54,23 +54,30 @@ class NearSum:
         found: list[Array] = [matrices, np.full(ROW, self.bias, np.int32), np.full(ROW, self.scale, np.int16)]
         return np.concatenate([each.reshape(-1).view(np.uint8) for each in found])
 
+    @property
+    def _unit(self) -> float:
+        """Steps of a sum of 1."""
+        return math.ldexp(self.scale, -_SHIFT - self.q0)
+
+    def of_factors(self, how: SumQuantisation) -> float:
+        """Largest error of a sum in steps by factors that are not exact."""
+        left, right = how.a_scale / how.y_scale, how.b_scale / how.y_scale
+        return float(255 * (abs(self.left * self._unit - left) + abs(self.right * self._unit - right)))
+
     def wrong(self, how: SumQuantisation) -> float:
         """Largest error of a sum in steps, before it is rounded."""
-        unit = math.ldexp(self.scale, -_SHIFT - self.q0)
-        left, right = how.a_scale / how.y_scale, how.b_scale / how.y_scale
-        most = 255 * (abs(self.left * unit - left) + abs(self.right * unit - right))
-        return float(most + unit * (2**_SHIFT + 1) / 2)
+        return float(self.of_factors(how) + self._unit * (2**_SHIFT + 1) / 2)
 
 
 @lru_cache(maxsize=1024)
 def near_sum(how: SumQuantisation) -> NearSum | None:
-    """The numbers with the least error; None if it is more than a fraction of a step."""
+    """Numbers with exact factors, or with the least error; None if it is more than a fraction of a step."""
     relu = how.low > _ZERO
     if how.high < -_ZERO - 1 or (relu and how.low != how.y_zero) or (relu and how.y_zero not in (0, _ZERO)):
         return None
     factors = how.a_scale / how.y_scale, how.b_scale / how.y_scale
     found = [each for unit in range(_SMALLEST_UNIT, _LARGEST + 1) if (each := _candidate(how, factors, unit))]
-    best = min(found, key=lambda each: each.wrong(how), default=None)
+    best = min(found, key=lambda each: (each.of_factors(how) > 0.0, each.wrong(how)), default=None)
     return best if best is not None and best.wrong(how) <= MOST_WRONG else None
 
 
@@ -79,11 +86,11 @@ def _candidate(how: SumQuantisation, factors: tuple[float, float], most: int) ->
     unit = max(factors) / most
     left, right = (round(each / unit) for each in factors)
     q0 = math.floor(math.log2(_SHORT.max / unit)) - _SHIFT
-    if not 0 <= q0 <= 31:
+    if not 1 <= q0 <= 31:
         return None
     scale = round(math.ldexp(unit, _SHIFT + q0))
     whole = math.ldexp(scale, -_SHIFT - q0)
-    bias = round((0.5 + how.y_zero) / whole + (2**_SHIFT - 1) / 2)
+    bias = round((0.5 + how.y_zero) / whole) + (2**_SHIFT >> 1)
     return NearSum(left, right, bias, scale, q0, how.low > _ZERO)
 
 

@@ -392,11 +392,18 @@ def test_what_has_no_meaning_in_the_field_leaves_outputs_open() -> None:
     assert any("TopIndices" in what for what in found.not_followed.values())
 
 
-def test_programs_of_several_chips_are_refused() -> None:
-    made = small()
-    program = compile_graph(made, "fp16")
-    with pytest.raises(GraphError, match="--prove takes programs of one chip"):
-        prove(replace(program, spread=object()))  # type: ignore[arg-type]
+def test_a_choice_by_an_unknown_condition_is_unknown() -> None:
+    """The gate of experts takes the largest shares, whose places have no meaning in the field."""
+    nodes = [
+        ("TopK", ["x", "k"], ["best", "places"], {}),
+        ("ReduceMin", ["best"], ["least"], {"keepdims": 1}),
+        ("Less", ["x", "least"], ["c"], {}),
+        ("Where", ["c", "zero", "x"], ["y"], {}),
+    ]
+    constants = {"k": np.array([2], np.int64), "zero": np.array(0, np.float32)}
+    found = proof(graph(nodes, {"x": (4, 6)}, constants))
+    assert not found.differences, lines(found)
+    assert found.unknown == {"y": 24}
 
 
 def test_other_code_is_not_proved() -> None:

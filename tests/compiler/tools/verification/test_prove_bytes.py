@@ -1,18 +1,24 @@
-"""Graphs of bytes in prime fields: what follows from integers is exact."""
+"""Graphs of bytes in prime fields: bytes are elements, and what rounds to them follows them."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from compiler.driver import compile_graph
+import tx8
+from compiler.driver import Program, compile_graph
+from compiler.evaluation.field.byte_rules import byte_inputs
 from compiler.graph import Graph
-from compiler.tools.verification.findings import lines
+from compiler.tools.verification.findings import Proof, lines
 from compiler.tools.verification.prove import prove
 from compiler_harness import graph
+from float_nets import small_cnn
 from program_mutants import Mutant
+from quantised_nets import bottlenecks, byte_mlp, fires, matrices, pooled_bytes, products, residual
 
 RNG = np.random.default_rng(1)
 ZERO, ZEROS = np.array(0, np.int8), np.zeros(16, np.int8)
@@ -71,21 +77,112 @@ def test_a_product_of_bytes_that_lacks_a_term_is_wrong() -> None:
     assert [each.output for each in found.differences] == ["y"], lines(found)
 
 
-@pytest.mark.parametrize(
-    ("nodes", "dtype", "what"),
-    [
-        (
-            [("QLinearMatMul", TO_BYTES, ["r"], {}), ("DequantizeLinear", ["r", "ys", "yz"], ["y"], {})],
-            "int8",
-            "integers that are rounded, and read by others",
-        ),
-        ([("QuantizeLinear", ["q", "s", "z"], ["y"], {})], "float32", "no meaning in the field"),
-    ],
-)
-def test_bytes_that_are_rounded_from_floats_are_open(nodes: Any, dtype: str, what: str) -> None:
-    read = {name for _, operands, _, _ in nodes for name in operands}
-    constants = {name: array for name, array in NUMBERS.items() if name in read}
-    found = prove(compile_graph(graph(nodes, {"q": (8, 24)}, constants, dtype=dtype), "fp16"))
+def test_bytes_that_are_rounded_are_read_by_others() -> None:
+    nodes = [("QLinearMatMul", TO_BYTES, ["r"], {}), ("DequantizeLinear", ["r", "ys", "yz"], ["y"], {})]
+    found = prove(compile_graph(of_bytes(nodes), "fp16"))
+    assert found.holds, lines(found)
+
+
+def test_bytes_that_an_operator_without_a_meaning_reads_are_numbers() -> None:
+    """Where Gather takes rows by numbers that are bytes, the input is no element, but an integer."""
+    nodes = [
+        ("Cast", ["q"], ["i"], {"to": 7}),
+        ("Abs", ["i"], ["p"], {}),
+        ("MatMulInteger", ["q", "w", "z"], ["y"], {}),
+    ]
+    made = graph(nodes, {"q": (8, 24)}, {"w": NUMBERS["w"], "z": NUMBERS["z"]}, ("y", "p"), dtype="int8")
+    assert byte_inputs(made) == set()
+    found = prove(compile_graph(made, "fp16"))
+    assert found.holds, lines(found)
+
+
+def test_a_cast_of_floats_to_bytes_is_open() -> None:
+    """It cuts digits off, which the field does not have."""
+    nodes = [("Cast", ["x"], ["c"], {"to": 3}), ("DequantizeLinear", ["c", "s", "z"], ["y"], {})]
+    made = graph(nodes, {"x": (8, 24)}, {"s": NUMBERS["s"], "z": NUMBERS["z"]})
+    found = prove(compile_graph(made, "fp16"))
     assert not found.differences, lines(found)
     assert not found.holds
-    assert any(what in each for each in found.not_followed.values()), found.not_followed
+
+
+NETWORKS: dict[str, Callable[[], Any]] = {
+    "convolutions": lambda: products(1, "int8"),
+    "unsigned convolutions": lambda: products(2, "uint8"),
+    "matrices": lambda: matrices(0, "uint8"),
+    "residual": lambda: residual(3),
+    "fires": lambda: fires(2, 16, 12, 12, True),
+    "sharded": lambda: byte_mlp(1, "uint8", 64, 128),
+    "pooled": lambda: pooled_bytes(1, "uint8", 64, 128, 8),
+    "stack": lambda: bottlenecks(2, 64, 32, 6, 6, 2),
+}
+"""Networks of floats with bytes inside, which one or the other way to bytes computes."""
+LONG = ("unsigned convolutions", "residual", "stack", "pooled")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=pytest.mark.long if each in LONG else ()) for each in NETWORKS]
+)
+@pytest.mark.parametrize("integers", ["exact", "near"])
+def test_networks_of_bytes_are_proved(name: str, integers: str) -> None:
+    """With ``near`` the matrix engine makes bytes of sums by its own steps, and adds up bytes."""
+    model, _ = NETWORKS[name]()
+    program = tx8.compile(model, dtype="fp16", integers=integers).compiled
+    assert program is not None
+    found = prove(program)
+    assert found.holds, lines(found)
+    assert not found.reserves
+
+
+def test_a_network_that_the_compiler_quantises_is_proved() -> None:
+    network = small_cnn()
+    samples = np.random.default_rng(2).standard_normal((16, *network.inputs[0].shape[1:])).astype(np.float32)
+    made = tx8.compile(network, dtype="int8", calibrate={"x": samples}).compiled
+    assert made is not None
+    found = prove(made)
+    assert found.holds, lines(found)
+
+
+# --- mistakes ---------------------------------------------------------------------------------------------
+
+
+def wrong(program: Program, pattern: str, change: Callable[[str], str]) -> Proof:
+    """The proof of a program whose first instruction that fits a pattern is changed."""
+    numbered = enumerate(program.text.splitlines(), 1)
+    number, line = next((at, line) for at, line in numbered if re.search(pattern, line))
+    return prove(Mutant("", number, change(line)).of(program))
+
+
+@pytest.mark.parametrize("integers", ["exact", "near"])
+@pytest.mark.parametrize(
+    ("pattern", "change"),
+    [
+        (r"ne\.gemm\.int8.*zp_a", lambda line: re.sub(r"zp_a=\d+", "zp_a=7", line)),
+        (r"ne\.gemm\.int8.*zp_a", lambda line: re.sub(r"k=(\d+)", lambda at: f"k={int(at[1]) - 1}", line)),
+        (r"ct\.div\.vs", lambda line: re.sub(r"src1=[\d.e-]+", "src1=0.07", line)),
+        (r"ct\.sub\.vs", lambda line: ""),
+        (r"ct\.cvt\.fp32\.int8", lambda line: re.sub(r"src0=([^,]+)", r"src0=\1+256", line)),
+    ],
+    ids=["zero point", "missing term", "scale", "rounding alone", "row"],
+)
+def test_mistakes_between_bytes_are_found(integers: str, pattern: str, change: Callable[[str], str]) -> None:
+    model, _ = matrices(0, "int8")
+    program = tx8.compile(model, dtype="fp16", integers=integers).compiled
+    assert program is not None
+    assert wrong(program, pattern, change).differences
+
+
+@pytest.mark.parametrize("operand", ["q0", "q1", "bias", "scale_p", "psum"])
+def test_mistakes_of_the_engines_own_rounding_are_found(operand: str) -> None:
+    model, _ = bottlenecks(2, 64, 32, 6, 6, 2)
+    program = tx8.compile(model, dtype="fp16", integers="near").compiled
+    assert program is not None
+    found = wrong(program, rf"ne\..*out_format=int8.*\b{operand}=", lambda line: changed(line, operand))
+    assert found.differences, lines(found)
+
+
+def changed(line: str, operand: str) -> str:
+    """A line with another number, or another address, in an operand."""
+    given = re.search(rf"\b{operand}=([^,]+)", line)
+    assert given is not None
+    other = f"{given[1]}+4" if not given[1].isdigit() else str(int(given[1]) + 1)
+    return line.replace(given[0], f"{operand}={other}")

@@ -6,6 +6,7 @@ With the order of numbers in place of the keyed one, maxima and relations are th
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -146,7 +147,8 @@ def check(case: Case, seed: int) -> None:
 
 
 def with_whole_elements(case: Case) -> Case:
-    """A loop nest of bytes that moves elements of two bytes."""
+    """A loop nest of bytes that moves elements of two bytes; sums of which no shift cuts bits off."""
+    case.put(q1=0, q0=0)
     if isinstance(case.record.meaning, Nest):
         for name, value in case.named.items():
             if "stride" in name or name == "n":
@@ -178,6 +180,47 @@ def test_what_is_not_followed_says_so(record: Instruction) -> None:
     assert case is not None
     with pytest.raises(NotFollowed):
         check(case, 8)
+
+
+@pytest.mark.parametrize(("q1", "q0", "zero"), [(1, 1, 0), (3, 2, 5), (2, 4, 0xFB), (0, 3, 9)])
+def test_shifted_sums_are_the_engines_where_these_are_whole(q1: int, q0: int, zero: int) -> None:
+    """Elsewhere the engine's number is within one of the sum behind the shifts."""
+    record = next(each for each in instructions() if each.mnemonic == "ne.conv")
+    case = draw(record, Format.INT8, 8, Random(3))
+    assert case is not None
+    case.put(shape=[1, 1, 8, 4], dst_shape=[1, 1, 8, 4], window=[1, 1, 1, 1], pad=[0] * 4, unpad=[0] * 4)
+    case.put(a=0, w=256, out=512, bias=768, scale_p=1024, scale_n=1024, psum_format=4, dilation=[1, 1])
+    case.put(bias_en=1, scale_en=1, inpsum_en=0, zp_a=0, out_format=0, lrelu=0)
+    case.put(q1=q1, q0=q0, zp_out=zero, relu=0)
+    rng, scale = np.random.default_rng(q1), np.array([1, 3, 2, 5], np.int16)
+    bias = ((-(-(1 << q0 - 1) // scale.astype(int)) << q1) + (1 << q1 >> 1)).astype(np.int32)
+    spm = np.zeros(SPM_BYTES, np.uint8)
+    spm[:32] = rng.integers(-9, 9, 32).astype(np.int8).view(np.uint8)
+    spm[256:272] = (np.eye(4) * 16).astype(np.int8).reshape(-1).view(np.uint8)
+    spm[768:784], spm[1024:1032] = bias.view(np.uint8), scale.view(np.uint8)
+    memory = FieldMemory(spm, FIELD)
+    memory.write(np.arange(32), 1, memory.read(np.arange(32), Format.INT8))
+    after = bytearray(spm.tobytes())
+    RULES[Convolution](FieldStep(record, Format.INT8, case.named, memory, memory, FIELD))
+    reference.execute(record, Format.INT8, case.values, after, bytearray(DDR_BYTES))
+    got = FIELD.canonical(memory.read(np.arange(512, 544), Format.INT8))
+    real = np.frombuffer(after, np.int8)[512:544].astype(np.float64)
+    exact = sum_behind_shifts(spm, bias, scale, q1, q0, zero - (zero >> 7 << 8))
+    whole = exact == np.rint(exact)
+    assert whole.any()
+    assert np.abs(real - exact).max() <= 1.0
+    for residue in got:
+        assert np.array_equal(residue[whole], exact[whole])
+
+
+def sum_behind_shifts(
+    spm: npt.NDArray[np.uint8], bias: npt.NDArray[Any], scale: npt.NDArray[Any], q1: int, q0: int, zero: int
+) -> npt.NDArray[np.float64]:
+    """Sums of 16 times each byte and the bias, behind both shifts, before anything is rounded."""
+    sums = spm[:32].view(np.int8).reshape(8, 4) * 16.0 + bias
+    half = [0.5 if bits else 0.0 for bits in (q1, q0)]
+    found = (np.ldexp(sums, -q1) - half[0]) * scale
+    return np.clip(np.ldexp(found, -q0) - half[1] + zero, -128, 127).reshape(-1)
 
 
 def test_aligned_offsets_are_those_of_the_layouts() -> None:
