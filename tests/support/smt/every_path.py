@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from solver import prove, z3
+from solver import prove, refute, z3
 
 MOST_PATHS = 20_000
 MOST_STEPS = 3_000_000
@@ -39,7 +39,9 @@ class Path:
             claim = z3.BoolVal(False)
             what = f"{what}: {type(self.error).__name__}: {self.error}"
         everything = (*self.conditions, *self.axioms)
-        for obligation in self.obligations:
+        if refute(z3.And(*self.obligations, claim), everything) is None:
+            return
+        for obligation in self.obligations:  # which of them is wrong
             prove(obligation, *everything, what=f"{what}, an operation without a meaning")
         prove(claim, *everything, what=what)
 
@@ -51,6 +53,8 @@ class _Run:
     path: Path
     solver: Any
     given: list[bool]
+    known: int
+    """The first answers, whose conditions the solver still has from the call before."""
     taken: list[bool] = field(default_factory=list)
     other: list[list[bool]] = field(default_factory=list)
 
@@ -67,7 +71,9 @@ class _Run:
                 self.other.append([*self.taken, False])
         self.taken.append(answer)
         self.path.conditions.append(condition if answer else z3.Not(condition))
-        self.solver.add(self.path.conditions[-1])
+        if at >= self.known:
+            self.solver.push()
+            self.solver.add(self.path.conditions[-1])
         return answer
 
     def possible(self, condition: Any) -> bool:
@@ -113,15 +119,21 @@ def truth(value: Any) -> Any:
 def explore(
     function: Callable[[], Any], *assumptions: Any, errors: tuple[type[Exception], ...] = ()
 ) -> Iterator[Path]:
-    """Yield every path through ``function``; ``errors`` end paths, too, other exceptions are raised."""
+    """Yield every path through ``function``; ``errors`` end paths, too, other exceptions are raised.
+
+    One solver has the conditions of the path. The next path has the same ones up to its last given answer.
+    """
     waiting: list[list[bool]] = [[]]
+    solver, level = z3.Solver(), 0
+    solver.set("rlimit", MOST_STEPS)
+    solver.add(*assumptions)
     for _ in range(MOST_PATHS):
         if not waiting:
             return
-        solver = z3.Solver()
-        solver.set("rlimit", MOST_STEPS)
-        solver.add(*assumptions)
-        run = _Run(Path(list(assumptions)), solver, waiting.pop())
+        given = waiting.pop()
+        known = max(len(given) - 1, 0)
+        solver.pop(level - known)
+        run = _Run(Path(list(assumptions)), solver, given, known)
         _runs.append(run)
         try:
             run.path.result = function()
@@ -130,5 +142,6 @@ def explore(
         finally:
             _runs.pop()
         waiting += run.other
+        level = len(run.taken)
         yield run.path
     raise AssertionError(f"more than {MOST_PATHS} ways")

@@ -142,9 +142,19 @@ class SymbolicEncoder(Encoder):
 
 
 def complaint(operand: Operand, value: Any) -> Complaint:
-    """Return the result of ``value_error`` over every path through it."""
-    ways = list(explore(lambda: encoding.value_error(operand, value)))
-    return Complaint(z3.Or(*(z3.And(*way.conditions) for way in ways if way.result is not None)))
+    """Return the result of ``value_error`` over every path through it, found once for each value."""
+    bits = Bits.of(value)
+    term = bits.low(bits.width)
+    key = operand.name, id(operand), bits.least, bits.most, term.get_id()
+    if key not in _complaints:
+        ways = list(explore(lambda: encoding.value_error(operand, value)))
+        found = Complaint(z3.Or(*(z3.And(*way.conditions) for way in ways if way.result is not None)))
+        _complaints[key] = term, found
+    return _complaints[key][1]
+
+
+_complaints: dict[tuple[Any, ...], tuple[Any, Complaint]] = {}
+"""Complaints by operand and value; the term of the value is kept, so that no other one gets its number."""
 
 
 def any_operands(encoder: Encoder) -> tuple[list[Bits], Bits, list[Any]]:
