@@ -176,6 +176,16 @@ def _factors(node: Node) -> list[str]:
     return [each.name for each in operator.attributes if each.factor] if operator else []
 
 
+def long_factor(graph: Graph) -> str:
+    """A node's factor that is no power of two, so that weights with it are rounded; empty without."""
+    for node in graph.nodes:
+        for name in _factors(node):
+            value = node.attrs.get(name)
+            if isinstance(value, int | float) and value and abs(math.frexp(value)[0]) != 0.5:
+                return f"{node} has the factor {value:g}"
+    return ""
+
+
 def _power_beside(value: float) -> float:
     """A power of two near a number; 1 only for 1, because a factor of 1 has no instruction."""
     exponent = round(math.log2(value)) or (value > 1.0) - (value < 1.0)

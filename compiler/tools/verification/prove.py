@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from asm.image import Image
 from compiler.driver import Program
 from compiler.evaluation.field.run import FieldGraph
-from compiler.evaluation.field.twin import factors_of, twin_of
+from compiler.evaluation.field.twin import factors_of, long_factor, twin_of
 from compiler.evaluation.sizes.growth import GrowingState
 from compiler.evaluation.sizes.ranges import Ranges
 from compiler.evaluation.storage import compute_format
@@ -121,6 +121,8 @@ class Prover:
         else:  # chips get parts of the model's constants, before anything is rewritten
             twin = replace(program, graph=twin_of(program.graph, self._compute))
             graph = rewritten(twin, point)
+            if found := long_factor(graph):
+                raise GraphError([f"--prove: {found}: on several chips it must be a power of two"])
         wanted = FieldGraph(graph, self._compute, session.field, recipes.computed)
         proof = session.step(program.graph, wanted, numbers)
         alike = [node.op for node in given.nodes] == [node.op for node in graph.nodes]
