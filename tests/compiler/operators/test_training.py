@@ -43,8 +43,11 @@ def test_dropout_that_drops_nothing(call: OnnxCall, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "found"),
     [
-        (dropout(0.25, True, "ratio", "training"), "is random; found training_mode true, ratio 0.25"),
-        (dropout(None, True, "training"), "is random; found training_mode true, ratio 0.5"),
+        (
+            dropout(0.25, True, "ratio", "training"),
+            "are random otherwise; found training_mode true, ratio 0.25",
+        ),
+        (dropout(None, True, "training"), "are random otherwise; found training_mode true, ratio 0.5"),
         (dropout(0.5, True, "ratio"), "input training_mode must be a constant"),
         (dropout(0, True, "training"), "input ratio must be a constant"),
     ],

@@ -300,8 +300,8 @@ MICROSOFT_REFUSALS = [
     _of(
         "RotaryEmbedding",
         [_X, ("int64", (1,)), (9, 2), (9, 2)],
-        "num_heads must be given for rows [batch, rows, columns] if rotary_embedding_dim turns part of a "
-        "head; found rotary_embedding_dim 4",
+        "num_heads must be given for rows [batch, rows, columns] if rotary_embedding_dim turns only "
+        "a part of a head; found rotary_embedding_dim 4",
         rotary_embedding_dim=4,
     ),
     _of(
