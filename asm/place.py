@@ -384,7 +384,7 @@ class Program:
         return value - source + target
 
     def lay_out(self) -> None:
-        """Give every section its address: .text, the others in their order, those that engines address."""
+        """Give every section its address: first .text, last the sections that engines address."""
         windows, offset = self.machine.windows, 0
         sections = list(self.sections.values())
         for section in sorted(sections, key=lambda section: (section.far, section.name.startswith(OF_CHIPS))):

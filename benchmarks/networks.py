@@ -194,7 +194,7 @@ def measured(path: Path, case: Case) -> Figures:
 
 
 def state(what: str, found: Figures, goals: Goals, size: int) -> None:
-    """Print the figures, with medians in brackets, and promise those that have a goal.
+    """Print the figures, with medians in brackets, and promise the figures that have a goal.
 
     ``size`` is that of the model in bytes.
     """

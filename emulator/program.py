@@ -41,7 +41,7 @@ class Program:
         self.hazards: tuple[Hazard, ...] = ()
         """The findings of the last strict ``run`` (docs/strict.md)."""
         self.order: OrderFindings | None = None
-        """The findings of the last ``run`` with ``order`` (docs/proving.md)."""
+        """The findings of the last ``run`` with ``order`` (docs/order.md)."""
         self.file: Path | None = None
         """The file that the program was read from, which its runs do not replace."""
 

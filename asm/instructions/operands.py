@@ -189,7 +189,7 @@ class _Answers(dict[int, Answer]):
 
 
 class _Checks:
-    """Rules and extents of a record; the emulator checks those that depend on a register.
+    """Rules and extents of a record; the emulator checks the rules that depend on a register.
 
     All lines of a shape share them, with the results that earlier lines needed.
     """

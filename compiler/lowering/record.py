@@ -106,7 +106,7 @@ class Placement:
 
 @dataclass(frozen=True, eq=False)
 class AnyWork:
-    """What an operation or a group computes, as its lowering gets it; equal only to itself.
+    """An operation or a group in the form that its lowering gets; equal only to itself.
 
     The tensors have the shapes in which they are stored in DDR. ``cut`` is what the search decided; None
     leaves it to the rule of the lowering. ``early``: bytes of its constants that each tile can load while the

@@ -42,7 +42,7 @@ class RunOptions(TypedDict, total=False):
     strict: bool
     """Look for hazards (docs/strict.md); the tiles then run on one host thread."""
     order: bool
-    """Judge the order of all accesses when the run has ended (docs/proving.md)."""
+    """Judge the order of all accesses when the run has ended (docs/order.md)."""
     data: bool
     """False: engines and copies neither compute nor move data, and there are no results; time, counts and
     checks are those of a run with data. A program that depends on data stops (docs/emulator.md)."""

@@ -177,7 +177,7 @@ def _add_proof(parser: argparse._ArgumentGroup) -> None:
         "--prove-order",
         action="store_true",
         help="judge the order of all accesses of engines, copies and cores, at every size that the program "
-        "can run (docs/proving.md); exit 3 if it is not proved",
+        "can run (docs/order.md); exit 3 if it is not proved",
     )
 
 

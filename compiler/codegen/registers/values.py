@@ -178,7 +178,7 @@ class Registers:
             self._change(variable, "add", self.operand(step))
 
     def invert(self, variable: Variable, number: str = "") -> None:
-        """Invert bits of a variable: all of them, or those that are set in ``number``."""
+        """Invert all bits of a variable, or the bits that are set in ``number``."""
         if not number:
             self._change(variable, "not")
             return

@@ -293,7 +293,7 @@ def _lines_of_ones(positions: int) -> int:
 def _ones(kernel: Kernel, positions: int, loaded: BiasRun | None) -> Value:
     """A one for each part of a bias at each position.
 
-    ``loaded``: the biases with the most lines of ones, one of which is repeated unless they are enough;
+    ``loaded``: the biases with the most lines of ones. One line is repeated, unless the lines are enough;
     a stack moves data anyway, so this needs no further kind of command. Without lines the ones are written.
     """
     lines, stored = _lines_of_ones(positions), loaded.stored.lines if loaded is not None else 0

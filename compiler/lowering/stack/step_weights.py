@@ -65,7 +65,7 @@ class StepWeights:
         return gathers
 
     def _weights_of(self, number: int) -> StackWeights | None:
-        """The weights of a step, of which tiles load parts."""
+        """The weights of a step; tiles load parts of them."""
         if number not in self._made:
             stages = [stage for stage in self._steps[number].stages if stage.layer.kind.weighted]
             found = self._made[number] = weights_run(self.kernel, stages)
