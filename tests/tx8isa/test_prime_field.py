@@ -241,6 +241,27 @@ def test_the_order_is_one_of_residues() -> None:
     assert np.array_equal(FIELD.canonical(first), FIELD.canonical(second))
 
 
+@pytest.mark.parametrize("value", [0.0, 6.0, 0.25, 1e7 + 1])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_elements_that_differ_by_their_exponents_do_not_tie(value: float, sign: int) -> None:
+    """A maximum of two elements whose residues modulo p are equal does not depend on their order."""
+    x = np.repeat(FIELD.of_numbers(np.array([value])), 3, 1)
+    x[FIELD.primes :, 1:] = [[5.0, -7.0]] * FIELD.primes
+    pairs = [(x[:, [a]], x[:, [b]]) for a in range(3) for b in range(3) if a != b]
+    for a, b in pairs:
+        first, second = FIELD.larger(a, b, sign), FIELD.larger(b, a, sign)
+        assert np.array_equal(FIELD.canonical(first), FIELD.canonical(second))
+        assert (FIELD.holds("eq", a, b) == 0.0).all()
+    found = [FIELD.extreme(x[:, order], 1, sign) for order in ([0, 1, 2], [2, 1, 0], [1, 0, 2])]
+    assert all(np.array_equal(FIELD.canonical(found[0]), FIELD.canonical(each)) for each in found)
+
+
+def test_an_element_with_an_exponent_is_true() -> None:
+    x = FIELD.of_numbers(np.zeros(2))
+    x[FIELD.primes :, 1] = 5.0
+    assert FIELD.truth(x).tolist() == [[False, True]] * FIELD.residues
+
+
 def test_other_elements_are_spread_evenly_over_the_keyed_order() -> None:
     x = FIELD.random("x", (20000,))
     places = FIELD.order(x) / 2.0**63

@@ -18,6 +18,8 @@ _MOST_WHOLE = 1 << 16
 """Whole numbers up to this keep their natural order."""
 _UNIT, _MOST_UNITS = 2.0**-12, 1 << 17
 """The last digit of numbers that are not whole, and its largest multiple."""
+_EXPONENT = (1 << 22) - 1
+"""The last digits of a place: exponents, which are below 2**21 in magnitude, differ in them."""
 
 
 def place_numbers(
@@ -39,6 +41,12 @@ def place_numbers(
     chosen = whole | short
     offset = (share * np.where(share > 0, _END - zero, zero))[chosen].astype(np.int64)
     places[chosen] = (np.broadcast_to(zero, own.shape)[chosen] + offset).astype(np.uint64)
+
+
+def append_exponents(exponents: npt.NDArray[np.int64], places: npt.NDArray[np.uint64]) -> None:
+    """Put the exponents into the last digits of places, which numbers do not need for their order."""
+    places &= np.uint64(~_EXPONENT & 0xFFFFFFFFFFFFFFFF)
+    places |= (exponents & _EXPONENT).astype(np.uint64)
 
 
 def spread(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .formats import EXPONENT_BITS, MANTISSA_BITS, Format
-from .keyed_order import place_numbers, spread
+from .keyed_order import append_exponents, place_numbers, spread
 from .packing import storage_dtype
 from .rounding import rounded
 from .simple_fractions import are_short, are_simple, held_fractions, simple_fractions, simple_roots
@@ -226,10 +226,16 @@ class PrimeField:
         return np.where((np.abs(own) <= most) | np.isinf(own), own, inside - most * np.rint(inside / most))
 
     def order(self, x: Elements) -> Words:
-        """Return places in the keyed order [primes, ...]: numbers in natural order, infinities at ends."""
-        own = self.canonical(x)[: self.primes]
+        """Return places in the keyed order [primes, ...]: numbers in natural order, infinities at ends.
+
+        Elements that are equal modulo p follow in the order of their exponents, so only equal ones tie.
+        """
+        every = self.canonical(x)
+        own, exponents = every[: self.primes], every[self.primes :]
         mixed = (self._mixed("order", own) >> np.uint64(1)) + np.uint64(1)
         place_numbers(own, self.moduli[: self.primes], mixed)
+        if exponents.size:
+            append_exponents(self._whole(exponents), mixed)
         if not _all_finite(own):
             mixed[np.isposinf(own)] = np.uint64(0xFFFFFFFFFFFFFFFF)
             mixed[np.isneginf(own)] = np.uint64(0)
@@ -257,8 +263,11 @@ class PrimeField:
         return _unknown_where(np.isnan(a) | np.isnan(b), found)
 
     def truth(self, x: Elements) -> npt.NDArray[np.bool_]:
-        """True where elements are not 0, prime by prime."""
-        return self._in_all(self.canonical(x)[: self.primes] != 0)
+        """True where elements are not 0, prime by prime, with their exponents."""
+        nonzero = self.canonical(x) != 0
+        if self.residues > self.primes:
+            nonzero = nonzero[: self.primes] | nonzero[self.primes :]
+        return self._in_all(nonzero)
 
     def _in_all(self, of_primes: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Extend values by prime to all residues; the residue of an exponent copies its prime's value."""
