@@ -88,8 +88,9 @@ class Outcome:
     judgements: Mapping[str, Judgement]
     instructions: int
     cycles: int | None = None
-    cycles_range: tuple[int, int] | None = None
-    """The least and the most cycles over the ranges of the figures of the model of time."""
+    cycles_range: tuple[int, int, int | None] | None = None
+    """The least and the most cycles over the ranges of the figures of the model of time, and the cycles if
+    the vendor's C runtime submits the commands; None for them if it does."""
     statistics: tuple[str, ...] = ()
     """Lines of the statistics (docs/stats.md)."""
     phases: Mapping[str, float] = field(default_factory=dict)
@@ -125,7 +126,7 @@ class _Run(NamedTuple):
     outputs: dict[str, Array]
     instructions: int
     cycles: int | None
-    cycles_range: tuple[int, int] | None
+    cycles_range: tuple[int, int, int | None] | None
     statistics: tuple[str, ...]
     report: StatsReport | None
     hazards: tuple[HazardData, ...] | None
@@ -160,7 +161,10 @@ def _run(program: Program, inputs: Mapping[str, Array], threads: int, watch: Wat
         made = make_report(views.statistics, system.tiles) if views.statistics and watch.phases else None
     instructions = sum(tile.retired for tile in system.tiles)
     outputs = loaded.results(system)
-    ends = None if wanted.least is None or wanted.most is None else (int(wanted.least), int(wanted.most))
+    ends = None
+    if wanted.least is not None and wanted.most is not None:
+        by_runtime = None if wanted.c_runtime is None else int(wanted.c_runtime)
+        ends = int(wanted.least), int(wanted.most), by_runtime
     return _Run(outputs, instructions, system.cycles, ends, tuple(shown), made, hazards, unwritten)
 
 
@@ -374,8 +378,9 @@ def table(outcome: Outcome) -> str:
         lines.append(f"{columns}{time}  {text}")
     counted = f"{outcome.instructions:,} instructions executed on all tiles"
     if outcome.cycles_range is not None:
-        least, most = outcome.cycles_range
+        least, most, by_runtime = outcome.cycles_range
         counted += f"; {least:,} to {most:,} cycles over the ranges of the model"
+        counted += f", {by_runtime:,} by the C runtime" if by_runtime is not None else ""
     lines.append(counted)
     return "\n".join(lines)
 

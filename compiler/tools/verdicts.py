@@ -24,7 +24,7 @@ def run_document(program: Program, dtype: str, outcome: Outcome) -> str:
     ends = (
         None
         if outcome.cycles_range is None
-        else dict(zip(("least", "most"), outcome.cycles_range, strict=True))
+        else dict(zip(("least", "most", "c_runtime"), outcome.cycles_range, strict=True))
     )
     time = {"cycles": outcome.cycles, "cycles_range": ends}
     found = {"instructions": outcome.instructions, **time, "hazards": outcome.hazards}

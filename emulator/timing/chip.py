@@ -25,7 +25,7 @@ from tx8isa.records.record import Engine
 
 from . import layout
 from .efforts import effort_kernel
-from .log import TileLog, log_kernel
+from .log import TileLog, has_hints, log_kernel
 from .slices import Later, Repeatable, Sink, Waiting
 
 Words = npt.NDArray[np.int64]
@@ -48,8 +48,8 @@ class Solved:
     """By tile, the time in ticks at which it exited or was stopped; empty before that is known."""
     found: Repeatable | None = None
     """The findings of the sink that received the slices; None if no sink has asked for them."""
-    cycles_at_ends: Sequence[float] = ()
-    """Cycles at both ends of the ranges of the machine's figures; empty until somebody asks."""
+    cycles_of_others: Sequence[float] = ()
+    """Cycles on each of ``others``; empty until somebody asks."""
 
 
 class SimulationArrays:
@@ -75,6 +75,8 @@ class SimulationArrays:
         self._logs: list[TileLog] = []
         self._empty = self.heads
         """The heads of empty logs."""
+        self.library = False
+        """True if the code of the logs' tiles contains the library for C."""
         self.lock = threading.RLock()
         """Held by the thread that simulates the rest of a run."""
         self._expected: list[ref[Later]] = []
@@ -145,7 +147,7 @@ class SimulationArrays:
             parts = zip(tiles, self.heads, self.rows, strict=True)
             self.heads[:] = 0
             self._logs = [TileLog(tile, head, rows, self.costs, effort) for tile, head, rows in parts]
-            self._empty = self.heads.copy()
+            self._empty, self.library = self.heads.copy(), has_hints(tiles)
             for log in self._logs:
                 log.watch(hook, library)
         self.heads[:] = self._empty
@@ -154,13 +156,23 @@ class SimulationArrays:
         return self._logs
 
     @cached_property
-    def ends(self) -> tuple[AtEnd, AtEnd]:
-        """Return the arrays of simulations at the least and the most time."""
-        return AtEnd(at_end(self.machine, End.LEAST)), AtEnd(at_end(self.machine, End.MOST))
+    def others(self) -> tuple[OtherPrices, ...]:
+        """Return the arrays of simulations on ``others`` of the machine."""
+        return tuple(OtherPrices(other) for other in others(self.machine))
 
 
-class AtEnd:
-    """The arrays of a simulation at one end of the ranges of a machine's figures."""
+def others(machine: Machine) -> tuple[Machine, ...]:
+    """Return the machines on which a run's logs are simulated too, if its range is asked for.
+
+    At the least and the most time; and with the submissions of the C runtime, unless the machine has them.
+    """
+    ends = at_end(machine, End.LEAST), at_end(machine, End.MOST)
+    by_runtime = machine.issued_by("c-runtime")
+    return ends if by_runtime == machine else (*ends, by_runtime)
+
+
+class OtherPrices:
+    """The arrays of a simulation with other figures of time than the run's."""
 
     def __init__(self, machine: Machine) -> None:
         self.costs = tables.costs(machine)

@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from emulator import native
+from emulator.core.predecode import HINT
 from emulator.engines import queues, tables
 from emulator.engines.hooks import AWAITS, COPIED, EXITS, MOST_WORKERS, SENDS
 from emulator.engines.issue import gather_arguments
 from emulator.memory import state
 from emulator.native import FixedMeaning, compile_generated
-from emulator.native.primitives.memory import get, put
+from emulator.native.primitives.memory import get, put, view_i64
 from emulator.tile.events import Copy, Side
 from emulator.tile.tile import Tile
 from tx8isa.cost import instructions as cost
@@ -297,6 +298,12 @@ def half_full(heads: npt.NDArray[np.int64]) -> list[int]:
         2 * heads[:, layout.T_AT] > heads[:, layout.T_SIZE] - layout.LOG_MARGIN
     ).tolist()
     return found
+
+
+def has_hints(tiles: Sequence[Tile]) -> bool:
+    """Return True if a tile's code has a hint, which marks code of the library for C."""
+    texts = {(int(tile.words[state.PLAIN]), int(tile.words[state.CODE_WORDS])) for tile in tiles}
+    return any(bool((view_i64(text, words) & 255 == HINT).any()) for text, words in texts)
 
 
 def drop(logs: Sequence[TileLog], heads: npt.NDArray[np.int64], words: npt.NDArray[np.int64]) -> None:

@@ -1,4 +1,4 @@
-"""Simulated time at the ends of the ranges of a machine's figures, from the logs of the same run.
+"""Simulated time with other figures of the machine, from the logs of the same run.
 
 The program runs once. Its logs do not depend on coefficients, so the simulation is repeated on them with
 other coefficients. A program that reads time keeps the values, and the behaviour, of the run itself.
@@ -20,7 +20,7 @@ from tx8isa.cost import instructions as cost
 from tx8isa.cost.instructions import TICKS
 
 from . import layout
-from .chip import AtEnd, tile_places
+from .chip import OtherPrices, tile_places
 from .log import gather
 from .saved import SimulationState
 from .simulate import HELD, simulate_kernel
@@ -88,15 +88,16 @@ def reprice_kernel() -> int:
 
 
 class TimeRange(Later):
-    """A sink that requests the time of a run at both ends; it receives no slices.
+    """A sink that requests the time of a run on other machines (``chip.others``); it receives no slices.
 
-    Two further simulations find it when somebody reads it; the program runs only once.
+    Further simulations find it when somebody reads it; the program runs only once.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._least: float | None = None
         self._most: float | None = None
+        self._c_runtime: float | None = None
 
     @property
     def least(self) -> float | None:
@@ -110,26 +111,38 @@ class TimeRange(Later):
         self.settle()
         return self._most
 
+    @property
+    def c_runtime(self) -> float | None:
+        """Cycles if the vendor's C runtime submits the commands, at the figures of the run.
+
+        None until the run is over, if the run itself counted so, and for a program that contains the library
+        for C: its logs have the time of the library's code, which the C runtime's submission replaces.
+        """
+        self.settle()
+        return self._c_runtime
+
     def take(self, batch: Batch) -> None:
         """Do nothing: the range needs no slices."""
 
     def close(self, ends: Sequence[int]) -> None:
         """Do nothing."""
 
-    def found(self, cycles: Sequence[float]) -> None:
-        """Record the cycles of the run and of both ends.
+    def found(self, run: float, others: Sequence[float], library: bool) -> None:
+        """Record the cycles of the run and on ``chip.others``. ``library``: the program contains it.
 
         A tile that comes later may find DDR free, so the run itself may be outside of its range.
         """
-        self._least, self._most = min(cycles), max(cycles)
+        least, most, *by_runtime = others
+        self._least, self._most = min(run, least, most), max(run, least, most)
+        self._c_runtime = None if library else next(iter(by_runtime), None)
 
 
 class Replay:
-    """The simulation of one run at one end."""
+    """The simulation of one run with other figures."""
 
-    def __init__(self, end: AtEnd) -> None:
-        end.reset()
-        self.chip, self._costs = end.chip, end.costs
+    def __init__(self, other: OtherPrices) -> None:
+        other.reset()
+        self.chip, self._costs = other.chip, other.costs
         self._places = tile_places(self.chip)
         self.rows = [np.empty(_ROOM, dtype=np.int64) for _ in self._places]
         self._scratch = np.zeros(queues.WORDS, dtype=np.int64)
@@ -144,7 +157,7 @@ class Replay:
         self._process(over)
 
     def _add(self, number: int, rows: _Words) -> None:
-        """Add rows to the log of a tile, with the costs of this end."""
+        """Add rows to the log of a tile, with the costs of this simulation."""
         held = int(self.chip[self._places[number] + layout.P_LOG_END])
         if held + rows.size > self.rows[number].size:
             grown = np.empty(2 * (held + rows.size), dtype=np.int64)
@@ -204,7 +217,7 @@ class Replay:
         self.chip[self._places + layout.P_LOG_END] = [rows.size for rows in saved.rows]
 
     def _take_over(self, chip: _Words) -> None:
-        """Take a state with the coefficients of this end, without processing log rows or giving slices."""
+        """Take a state with this simulation's coefficients, without processing log rows or giving slices."""
         coefficients = slice(layout.H_COEFFICIENTS, layout.HEADER)
         own = self.chip[coefficients].copy()
         self.chip[:] = chip

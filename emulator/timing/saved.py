@@ -15,7 +15,7 @@ Words = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SimulationState:
-    """One simulation: the run's, or one at an end of the ranges of the machine's figures."""
+    """One simulation: the run's, or one with other figures of the machine."""
 
     chip: Words
     """The words of ``layout``; host addresses in them have no meaning."""
@@ -68,7 +68,7 @@ class TimeState:
     coming: list[list[tuple[int, int]]]
     """(tile, stream) of the messages that the tile has sent in this round."""
     replays: list[SimulationState]
-    """At both ends of the ranges; empty when they were not asked for."""
+    """On ``chip.others``; empty when the range was not asked for."""
 
 
 class StandstillError(Tx8Error):

@@ -93,8 +93,8 @@ class Simulator(Observer):
 
     @cached_property
     def _replays(self) -> list[Replay]:
-        """The simulations at both ends, created when there is a log; the run does not wait for them."""
-        return [Replay(end) for end in self._arrays.ends] if self._ranged else []
+        """The simulations on other machines, created when there is a log; the run does not wait for them."""
+        return [Replay(other) for other in self._arrays.others] if self._ranged else []
 
     # -- actions of the tiles; called by the threads that run them ---------------------------------------
 
@@ -309,7 +309,7 @@ class Simulator(Observer):
             self._arrays.expect(last, self._finish)
 
     def _finish(self, asked: Later | None = None) -> None:
-        """Simulate the rest, once, or copy it from an equal run; the logs keep it for both ends."""
+        """Simulate the rest, once, or copy it from an equal run; the logs keep it for other machines."""
         if self._solved.ends:
             return
         if self._later is not None and (waiting := self._later()) is not None:
@@ -328,13 +328,13 @@ class Simulator(Observer):
         self.sinks = []
 
     def _find_range(self, wanted: TimeRange) -> None:
-        """Simulate the rest at both ends, once, including waits of stopped tiles."""
+        """Simulate the rest on other machines, once, including waits of stopped tiles."""
         ends, solved = self.ends, self._solved
-        if not solved.cycles_at_ends:
+        if not solved.cycles_of_others:
             for replay in self._replays:
                 replay.take([log.rows[: log.used] for log in self.logs], over=True)
-            solved.cycles_at_ends = [replay.cycles for replay in self._replays]
-        wanted.found([max(ends) / TICKS, *solved.cycles_at_ends])
+            solved.cycles_of_others = [replay.cycles for replay in self._replays]
+        wanted.found(max(ends) / TICKS, solved.cycles_of_others, self._arrays.library)
 
     @property
     def ends(self) -> list[int]:

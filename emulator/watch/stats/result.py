@@ -97,7 +97,7 @@ def _range(statistics: Statistics) -> CyclesRange | None:
     ends = statistics.range
     if ends is None or ends.least is None or ends.most is None:
         return None
-    return CyclesRange(ends.least, ends.most)
+    return CyclesRange(ends.least, ends.most, ends.c_runtime)
 
 
 def last_tile(statistics: Statistics) -> int:

@@ -70,6 +70,8 @@ def _verdict(report: Report) -> Iterator[str]:
     if report.cycles_range is not None:
         ends = f"{int(report.cycles_range.least):,} to {int(report.cycles_range.most):,} cycles"
         yield f"range     {ends}, where figures of the model have the ends of their ranges"
+        if (cycles := report.cycles_range.c_runtime) is not None:
+            yield f"C runtime {int(cycles):,} cycles, if the vendor's C runtime submits the commands"
     if report.bound is None:
         yield "bound     none: no engine had anything to do"
     else:

@@ -34,10 +34,14 @@ class Figure(_Record, frozen=True):
 
 
 class CyclesRange(_Record, frozen=True):
-    """Cycles of the run with the model's figures at the ends of their ranges."""
+    """Cycles of the run with the model's figures at the ends of their ranges, and with slower submissions."""
 
     least: Cycles
     most: Cycles
+    c_runtime: Annotated[
+        Cycles | None,
+        Meta(description="With the C runtime's submissions; null: the run has them, or the library for C."),
+    ] = None
 
 
 class Resource(_Record, frozen=True):

@@ -72,6 +72,18 @@ def test_saved_inputs_give_the_same_outputs(tiny: Path) -> None:
     assert Path("first/y.npy").read_bytes() == Path("second/y.npy").read_bytes()
 
 
+def test_the_c_runtime_takes_as_long_as_a_run_with_its_submissions(
+    tiny: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert tx8cc("--run") == 0
+    shown = capsys.readouterr().out
+    assert tx8emu(["tiny/prog.bin", "-q", "--random", "0", "--cycles-only", "--issue", "c-runtime"]) == 0
+    cycles = capsys.readouterr().out.removesuffix(" cycles\n")
+    assert f"cycles over the ranges of the model, {cycles} by the C runtime\n" in shown
+    assert tx8cc("--run", "--issue", "c-runtime") == 0
+    assert capsys.readouterr().out.endswith(" cycles over the ranges of the model\n")
+
+
 def test_a_report_that_is_a_page(tiny: Path) -> None:
     assert tx8cc("--run", "--report", "r.html") == 0
     assert Path("r.html").read_text().startswith("<!")
@@ -241,7 +253,8 @@ def test_verdicts_of_a_run(tiny: Path, capsys: pytest.CaptureFixture[str]) -> No
         "problem": None,
     }
     ends = found.pop("cycles_range")
-    assert 0 < ends["least"] <= found.pop("cycles") <= ends["most"]
+    cycles = found.pop("cycles")
+    assert 0 < ends["least"] <= cycles <= ends["most"] and cycles < ends["c_runtime"]
     assert found.pop("instructions") > 0
     assert found == {
         "graph": "tiny",

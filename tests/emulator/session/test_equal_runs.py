@@ -24,6 +24,8 @@ from emulator.watch.stats.sink import Statistics
 from emulator.watch.stats.text import describe
 
 FOUR = chip(4, 0x4000)
+OTHERS = ["other"] * 3
+"""Simulations for a range: the least, the most and the C runtime."""
 BEGIN = f"""
         .input  n, int32, 4
         .output y, int32, 4
@@ -133,7 +135,7 @@ def program_of(text: str) -> Program:
 
 @pytest.fixture(name="simulated")
 def _simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """The simulations made: ``run`` for the time of a run, ``end`` for that at an end of the ranges."""
+    """The simulations made: ``run`` for the time of a run, ``other`` for that on another machine."""
     done: list[str] = []
     work_off, take = Simulator._work_off, Replay.take
 
@@ -141,12 +143,12 @@ def _simulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         done.append("run")
         work_off(simulator, words)
 
-    def count_end(replay: Replay, *arguments: Any, **options: Any) -> None:
-        done.append("end")
+    def count_other(replay: Replay, *arguments: Any, **options: Any) -> None:
+        done.append("other")
         take(replay, *arguments, **options)
 
     monkeypatch.setattr(Simulator, "_work_off", count_run)
-    monkeypatch.setattr(Replay, "take", count_end)
+    monkeypatch.setattr(Replay, "take", count_other)
     yield done
 
 
@@ -167,15 +169,15 @@ def test_equal_runs_are_simulated_once(simulated: list[str], monkeypatch: pytest
     repeated = RepeatedRuns(program)
     kept = [Asked(program, repeated, ONE, threads=1 + at % 2) for at in range(4)]
     assert kept[3].everything == kept[0].everything == kept[1].everything
-    assert simulated == ["run", "end", "end"]
+    assert simulated == ["run", *OTHERS]
     assert Asked(program, repeated, ONE, data=False).everything[:3] == kept[0].everything[:3]
-    assert simulated == ["run", "end", "end"], "a run without data has the same logs"
+    assert simulated == ["run", *OTHERS], "a run without data has the same logs"
     assert Asked(program, repeated, LONGER).cycles > kept[0].cycles
-    assert simulated == ["run", "end", "end", "run"]
+    assert simulated == ["run", *OTHERS, "run"]
     monkeypatch.setenv("TX8_REUSE_TIME", "0")
     longer = [Asked(program, repeated, LONGER).everything for _ in range(2)]
     assert longer[0] == longer[1]
-    assert simulated[4:] == ["run", "end", "end"] * 2
+    assert simulated[5:] == ["run", *OTHERS] * 2
 
 
 def test_parts_are_found_when_they_are_asked_for(simulated: list[str]) -> None:
@@ -191,12 +193,12 @@ def test_parts_are_found_when_they_are_asked_for(simulated: list[str]) -> None:
     assert simulated == ["run"]
     for _ in range(2):
         assert Asked(program, repeated, ONE).lines == expected[1]
-    assert simulated == ["run", "run", "end", "end"]
+    assert simulated == ["run", "run", *OTHERS]
     assert Asked(program, repeated, ONE).range == expected[2]
     with repeated.started({"n": ONE}, timed=True) as system:
         system.run()
         assert system.cycles == expected[0] // 1000
-    assert simulated == ["run", "run", "end", "end"]
+    assert simulated == ["run", "run", *OTHERS]
 
 
 def test_range_before_statistics(simulated: list[str]) -> None:
@@ -207,7 +209,7 @@ def test_range_before_statistics(simulated: list[str]) -> None:
     for _ in range(3):
         run = Asked(program, repeated, ONE)
         assert (run.range, run.lines) == (expected[2], expected[1])
-    assert simulated == ["run", "end", "end"]
+    assert simulated == ["run", *OTHERS]
 
 
 def test_statistics_of_two_runs_share_nothing_that_one_changes() -> None:
@@ -231,7 +233,7 @@ def test_long_logs_are_not_kept(simulated: list[str], monkeypatch: pytest.Monkey
     repeated = RepeatedRuns(program)
     for _ in range(2):
         assert Asked(program, repeated, ONE).everything == expected
-    assert simulated == ["run", "end", "end"] * 2
+    assert simulated == ["run", *OTHERS] * 2
     kept = repeated._idle
     assert kept is not None and kept.memories.simulation._kept.size == 0
 

@@ -1,4 +1,5 @@
-"""The time of a run at both ends of the ranges, against runs on machines that have these ends as values."""
+"""The time of a run at both ends of the ranges, and with the C runtime's submissions, against runs on
+machines that have these figures as values."""
 
 from __future__ import annotations
 
@@ -87,6 +88,21 @@ def test_the_ends_are_those_of_runs_of_their_own(threads: int) -> None:
     assert found.least < middle < found.most
 
 
+@pytest.mark.parametrize("end", End)
+def test_the_c_runtime_is_that_of_a_run_of_its_own(end: End) -> None:
+    machine = at_end(MACHINE, end)
+    middle, found = ranged(MIXED, machine)
+    own, itself = ranged(MIXED, machine.issued_by("c-runtime"))
+    assert found.c_runtime == own > middle
+    assert itself.least is not None and itself.c_runtime is None, "the run has these submissions"
+
+
+def test_a_program_with_the_library_for_c_has_no_figure_of_the_c_runtime() -> None:
+    """Its log has the time of the library's code, for which a run with those submissions counts none."""
+    _, found = ranged(f"slti x0, x0, 1\n{MIXED}\n slti x0, x0, 2")
+    assert found.least is not None and found.c_runtime is None
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_every_coefficient_has_its_effect(seed: int) -> None:
     """Ranges everywhere: the logs keep no cost from the run."""
@@ -95,6 +111,7 @@ def test_every_coefficient_has_its_effect(seed: int) -> None:
     _, found = ranged(MIXED, machine)
     assert found.least == cycles(MIXED, at_end(machine, End.LEAST))
     assert found.most == cycles(MIXED, at_end(machine, End.MOST))
+    assert found.c_runtime == cycles(MIXED, machine.issued_by("c-runtime"))
 
 
 def test_without_ranges_the_ends_are_the_run() -> None:
@@ -107,7 +124,7 @@ def test_full_logs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "LOG_WORDS", layout.LOG_MARGIN + 4096)
     monkeypatch.setattr(replay, "_ROOM", 64)
     _, found = ranged(MIXED)
-    assert (found.least, found.most) == (expected.least, expected.most)
+    assert (found.least, found.most, found.c_runtime) == (expected.least, expected.most, expected.c_runtime)
 
 
 def test_the_run_is_the_same_with_and_without() -> None:
@@ -158,7 +175,8 @@ def test_a_range_goes_on_from_what_was_saved() -> None:
     middle, whole = ranged(MIXED)
     assert whole.least is not None
     found = {kept: halved(kept) for kept in (True, False)}
-    assert (found[True].least, found[True].most) == (whole.least, whole.most)
+    kept = found[True]
+    assert (kept.least, kept.most, kept.c_runtime) == (whole.least, whole.most, whole.c_runtime)
     assert found[False].least is not None
     assert whole.least < found[False].least < middle
 

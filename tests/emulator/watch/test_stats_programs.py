@@ -61,6 +61,24 @@ def test_threads_do_not_change_a_digit(program: list[str], capsys: Capture) -> N
     assert texts[0] == texts[1] == texts[2] and texts[0].startswith("time ")
 
 
+def test_the_c_runtime_takes_as_long_as_a_run_with_its_submissions(
+    program: list[str], capsys: Capture
+) -> None:
+    found = {}
+    for flow in ("text", "c-runtime"):
+        assert main([*program, "--stats=json", "--issue", flow]) == 0
+        found[flow] = json.loads(capsys.readouterr().out)
+    expected = found["c-runtime"]["cycles"]
+    assert found["text"]["cycles_range"]["c_runtime"] == expected > found["text"]["cycles"]
+    assert found["c-runtime"]["cycles_range"]["c_runtime"] is None
+    texts = {}
+    for flow in found:
+        assert main([*program, "--stats", "--issue", flow]) == 0
+        texts[flow] = capsys.readouterr().out
+    assert f"\nC runtime {int(expected):,} cycles, if the vendor's" in texts["text"]
+    assert "C runtime" not in texts["c-runtime"]
+
+
 def test_stats_may_stand_before_the_program(program: list[str], capsys: Capture) -> None:
     assert main(["--stats", *program]) == 0
     first = capsys.readouterr().out

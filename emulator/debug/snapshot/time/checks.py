@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from emulator.tile.tile import Tile
+from emulator.timing.chip import others
 from tx8isa.machine.description import Machine
-from tx8isa.machine.ends import End, at_end
 
 from ..types import SavedTime, SimulatedChip, SnapshotError
 from .bounds import check_chip, check_flows, check_tile, check_tile_time, count
@@ -15,15 +15,15 @@ from .rows import LoggedTile, Prices
 
 def check_time(saved: SavedTime, tiles: Sequence[Tile], machine: Machine) -> None:
     """Raise SnapshotError for simulated time that no run of these tiles, already restored, has reached."""
-    ends = [at_end(machine, end) for end in (End.LEAST, End.MOST)]
-    if len(saved.replays) not in (0, len(ends)):
+    known = others(machine)
+    if len(saved.replays) not in (0, len(known)):
         raise SnapshotError(
-            f"the saved state: simulated time at ends of the figures: found {len(saved.replays)}, "
-            f"expected 0 or {len(ends)}"
+            f"the saved state: simulated time with other figures: found {len(saved.replays)}, "
+            f"expected 0 or {len(known)}"
         )
     _check_simulation(saved.run, tiles, Prices([machine]))
-    for one, end in zip(saved.replays, ends, strict=False):
-        _check_simulation(one, tiles, Prices([end, machine]))  # the range may have been asked for later
+    for one, other in zip(saved.replays, known, strict=False):
+        _check_simulation(one, tiles, Prices([other, machine]))  # the range may have been asked for later
     count("tiles", saved.tiles, len(tiles))
     for tile, found in zip(tiles, saved.tiles, strict=True):
         words = len(saved.run.tiles[tile.number].rows) // 8
