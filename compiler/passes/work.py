@@ -14,7 +14,15 @@ from compiler.codegen.slices.tensors import DdrTensor
 from compiler.dialect.attributes import decoded, decoded_array
 from compiler.dialect.exchanges import ExchangeOperation, home_of
 from compiler.dialect.group import before_exchanges, tensor_operations
-from compiler.dialect.ops import CastOp, GroupOp, LoadConstOp, NodeOperation, SubgraphOp, TensorOperation
+from compiler.dialect.ops import (
+    CastOp,
+    GroupOp,
+    LoadConstOp,
+    LoadVarOp,
+    NodeOperation,
+    SubgraphOp,
+    TensorOperation,
+)
 from compiler.dialect.orders import Order
 from compiler.dialect.types import format_of, order_of, storage_permutation
 from compiler.graph import Array, Tensor
@@ -283,16 +291,25 @@ def _is_table(value: SSAValue) -> bool:
     An example is the embedding of a language model. It is stored once, in rows; products read it like a
     computed matrix.
     """
-    operators = {member.op for use in value.uses for member in _readers(use.operation, value)}
+    operators = {reader.op for reader in _readers(value)}
     others = operators - {"Gather"}
     return others != operators and all(op in OPERATORS and OPERATORS[op].multiplies_matrices for op in others)
 
 
-def _readers(operation: Operation, value: SSAValue) -> Sequence[TensorOperation]:
-    """The members of a group that read a value, or an operation itself."""
-    if isinstance(operation, GroupOp):
-        return [m for m in operation.members if any(operation.outer(each) is value for each in m.operands)]
-    return [operation] if isinstance(operation, TensorOperation) else []
+def _readers(value: SSAValue) -> Iterator[TensorOperation]:
+    """The operations that read a value; members in place of their groups."""
+    for use in value.uses:
+        operation = use.operation
+        if isinstance(operation, GroupOp):
+            yield from _readers(operation.body.block.args[use.index])
+        elif isinstance(operation, LoadVarOp | LoadConstOp | ExchangeOperation) and _is_inside(operation):
+            yield from _readers(operation.results[0])
+        elif isinstance(operation, TensorOperation):
+            yield operation
+
+
+def _is_inside(operation: Operation) -> bool:
+    return isinstance(operation.parent_op(), GroupOp)
 
 
 def operand_positions(operation: TensorOperation) -> list[int]:

@@ -12,10 +12,9 @@ class Effort:
 
     A compilation tries about ``total`` candidates. A template gets ``least`` to ``most`` of them, but at most
     one for every ``cycles_per_candidate`` that its groups take, because short groups can gain only a little.
-    For a stack, which the total does not count, up to ``stack`` candidates that fit are tried. If all
-    possible stacks have at most ``stacked`` groups in total, all are tried. Otherwise those with some
-    boundaries are tried, and then those near the best. Of the groups that may grow into sequences, ``grown``
-    are tried.
+    For a stack, which the total does not count, up to ``stack`` candidates that fit are tried. A stack of
+    over two groups is tried if ``foretold`` times its foretold cycles would make it one of the best; with 0
+    all are. Of the groups that may grow into sequences, ``grown`` are tried.
     """
 
     total: int
@@ -23,7 +22,7 @@ class Effort:
     most: int
     cycles_per_candidate: int = 1
     stack: int = 0
-    stacked: int = 0
+    foretold: float = 0.0
     grown: int = 0
 
     def shares(self, weights: Sequence[int]) -> list[int]:
@@ -38,7 +37,7 @@ class Effort:
 
 EFFORTS = {
     "off": Effort(0, 0, 0),
-    "fast": Effort(400, 4, 16, 500, 4, 5000, 100),
-    "full": Effort(4000, 24, 200, 1, 8, 10**9, 1000),
+    "fast": Effort(400, 4, 16, 500, 4, 0.8, 100),
+    "full": Effort(4000, 24, 200, 1, 8, 0.0, 1000),
 }
 """The efforts by the name that ``--search`` takes."""

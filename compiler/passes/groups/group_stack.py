@@ -7,7 +7,8 @@ sliced sequences of any operators, where each tile computes slices.
 Intermediate values of a sequence stay in the scratchpad. From every group backwards, the groups whose results
 only the stack uses are added one after another; each sequence of groups on the way is a possible stack. Its
 estimate is compared with the separate ones of its groups, from ``group_cost``, plus the borders between them
-(``borders.py``). The stacks that together save the most cycles are made. At last groups grow into sequences
+(``borders.py``). The stacks that together save the most cycles are made. Short ones are searched, others only
+if their foretold cycles (``foresight.py``) put them among the best. At last groups grow into sequences
 that store several values (``growth.py``), where that saves time. With a plan, the plan names the sequences
 and has the cuts of all groups.
 """
@@ -19,15 +20,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from compiler.dialect.ops import GroupOp, TensorOperation
-from compiler.passes.base import Context, operations
+from compiler.passes.base import Context, RangedContext, operations
 from compiler.passes.patterns import SequencePattern
-from compiler.passes.work import unaliased
 from compiler.search import SearchResult, Template, Trial
 
 from .borders import Borders
-from .boundaries import Promise, StackSpan, near, some
+from .foresight import Foresight, Numbers, least_cycles
 from .group_cost import decide_as_planned, planned_kinds, with_ends
 from .group_mapping import GroupMappingPass
 from .growth import grown
@@ -36,6 +37,8 @@ from .sequences import GroupNames, Joint, Sequences, make_as_planned
 from .views import users_of
 
 _SUM = "Int8Sum"
+_SHORT = 2
+"""Number of groups of the stacks that are all searched."""
 _MOST_STATES = 64
 """Number of sets of taken groups that the selection of stacks follows at a time."""
 
@@ -59,9 +62,9 @@ class GroupStackPass:
     def _search(self, context: Context, module: ModuleOp, kinds: Sequence[Sequences]) -> None:
         """Make the sequences that save the most cycles."""
         made = _Stacker(context, kinds, list(operations(module))).best_stacks()
-        for stack in made:
-            stack.sequences.make(stack.joint)
-        results = [stack.joint.result for stack in made]
+        for sequences, joint in made:
+            sequences.make(joint)
+        results = [joint.result for _, joint in made]
         for sequences in kinds:
             if sequences.pattern.kind.grows:
                 results += grown(context, module, sequences)
@@ -102,22 +105,20 @@ def _assign_results(context: Context, known: Sequence[tuple[Template, SearchResu
 
 @dataclass(frozen=True)
 class _Stack:
-    """A possible stack of a kind: its span, and the cycles that it saves."""
+    """A possible stack of a kind, and the cycles that it saves.
 
-    sequences: Sequences
-    joint: Joint
-    span: StackSpan
+    ``joint`` is None if it was not searched yet; it may save so many cycles then.
+    """
+
+    candidates: _Candidates
+    numbers: Numbers
     gain: int
+    joint: Joint | None = None
 
     @property
     def groups(self) -> Sequence[GroupOp]:
         """The groups of the stack in order."""
-        return self.joint.groups
-
-    @property
-    def cycles(self) -> int:
-        """The estimated cycles of the stack."""
-        return self.joint.result.best.cycles or 0
+        return self.candidates.found[self.numbers]
 
 
 @dataclass(frozen=True)
@@ -141,56 +142,79 @@ def _keep_best(states: _States, taken: frozenset[GroupOp], selection: _Selection
         states[taken] = selection
 
 
-def _counted(groups: Sequence[GroupOp]) -> int:
-    """Number of groups of a sequence, not counting sums of bytes, whose float counterparts are steps."""
-    return sum(each.members[0].op != _SUM for each in groups)
+def _counts(group: GroupOp) -> bool:
+    """True if a group counts as a stage; a sum of bytes does not, because its float counterpart is a step."""
+    return group.members[0].op != _SUM
 
 
 class _Candidates:
-    """The possible stacks of one kind; if there are many, only some are tried."""
+    """The possible stacks of one kind, by their groups' numbers; only promising ones are searched."""
 
     def __init__(
         self, sequences: Sequences, borders: Borders, position: Mapping[TensorOperation, int]
     ) -> None:
         self.sequences, self.borders, self.position = sequences, borders, position
         self.pattern, self.effort = sequences.pattern, sequences.context.effort
-        self.number = {operation: at for at, operation in enumerate(borders.groups)}
-        self.known: dict[StackSpan, _Stack | None] = {}
-        self.tried = self._first_tried()
+        self.grows = self.pattern.kind.grows
+        self.known: dict[Numbers, _Stack | None] = {}
+        self._taken: dict[GroupOp, bool] = {}
+        self._used_by: dict[GroupOp, set[Operation]] = {}
+        self._least = LEAST_BARRIERS * borders.barrier.middle if self.grows else 0
 
     @cached_property
-    def found(self) -> dict[StackSpan, list[GroupOp]]:
-        """The sequences of groups that may be stacked, by span."""
+    def found(self) -> dict[Numbers, list[GroupOp]]:
+        """The sequences of groups that may be stacked."""
+        number = {operation: at for at, operation in enumerate(self.borders.groups)}
         sequences = (groups for last in self.borders.groups for groups in self._sequences(last))
-        return {self._span(groups): groups for groups in sequences}
+        return {tuple(number[each] for each in groups): groups for groups in sequences}
 
     @cached_property
-    def by_end(self) -> dict[GroupOp, list[StackSpan]]:
-        """The spans of possible stacks by their last group."""
-        ending: dict[GroupOp, list[StackSpan]] = {each: [] for each in self.borders.groups}
-        for span, groups in self.found.items():
-            ending[groups[-1]].append(span)
+    def by_end(self) -> dict[GroupOp, list[Numbers]]:
+        """The possible stacks by their last group."""
+        ending: dict[GroupOp, list[Numbers]] = {each: [] for each in self.borders.groups}
+        for numbers, groups in self.found.items():
+            ending[groups[-1]].append(numbers)
         return ending
 
-    def _first_tried(self) -> set[StackSpan]:
-        """The spans to try first: all, or some if the effort allows fewer; none of a kind that may grow."""
-        if self.pattern.kind.longest:
-            return set(self.found)
-        if self.pattern.kind.grows:
-            return set()
-        whole = sum(span.length for span in self.found) <= self.effort.stacked
-        return set(self.found) if whole else some(self.found)
+    @cached_property
+    def _foresight(self) -> Foresight:
+        return Foresight(self.borders, self.found)
 
-    def try_more(self, best: Sequence[_Stack]) -> bool:
-        """Select more spans to try, near the best of those tried so far; False if there are none."""
-        left = self.found.keys() - self.tried
-        if self.pattern.kind.grows:
-            promise = Promise(self.borders, [(stack.groups, stack.cycles) for stack in best])
-            others = {span for span in left if promise.may_be_less(self.found[span])}
-        else:
-            others = near(left, [stack.span for stack in best])
-        self.tried |= others
-        return bool(others)
+    @cached_property
+    def _bounds(self) -> dict[Numbers, tuple[float, float]]:
+        """The cycles of the groups apart, and the least as one."""
+        return {
+            numbers: (
+                self.borders.apart(groups).middle,
+                least_cycles(self.borders, groups) if self.grows else 0,
+            )
+            for numbers, groups in self.found.items()
+        }
+
+    def leave_out(self, taken: Collection[GroupOp]) -> None:
+        """Leave out the sequences with one of these groups."""
+        self.found = {at: groups for at, groups in self.found.items() if not set(groups) & set(taken)}
+
+    def search_first(self) -> None:
+        """Search the shortest stacks, from which others are foretold; all of them with ``foretold`` 0."""
+        short = 0 if self.grows or self.pattern.kind.longest else _SHORT
+        for numbers in self.found:
+            if len(numbers) <= short or not self.effort.foretold:
+                self.search(numbers)
+
+    def search(self, numbers: Numbers) -> _Stack | None:
+        """The stack of these groups; None if it is not possible, or saves nothing."""
+        if numbers in self.known:
+            return self.known[numbers]
+        self.known[numbers] = None
+        groups = self.found[numbers]
+        joint = self.sequences.searched(groups, self.borders)
+        if joint is not None:
+            self._foresight.learn(numbers, joint.result.best.cycles or 0)
+            gain = self.borders.gain(groups, joint.result.best)
+            if gain > self._least:
+                self.known[numbers] = _Stack(self, numbers, gain, joint)
+        return self.known[numbers]
 
     @cached_property
     def _ends(self) -> Collection[GroupOp]:
@@ -201,91 +225,99 @@ class _Candidates:
         for last in reversed(self.borders.groups):
             if last not in inside:
                 ends.add(last)
-                inside.update(group for stack in self._priced(last) for group in stack.groups)
+                stacks = [self.search(numbers) for numbers in self.by_end[last]]
+                inside.update(group for stack in stacks if stack is not None for group in stack.groups)
         return ends
 
     def ending(self, last: GroupOp) -> Iterator[_Stack]:
-        """The stacks to try that end with ``last`` and save cycles."""
-        if last in self._ends:
-            yield from self._priced(last)
+        """The stacks that end with ``last`` and save cycles, or may save some."""
+        for numbers in self.by_end[last] if last in self._ends else ():
+            stack = self.known[numbers] if numbers in self.known else self._promised(numbers)
+            if stack is not None:
+                yield stack
 
-    def _priced(self, last: GroupOp) -> Iterator[_Stack]:
-        for span in self.by_end[last]:
-            if span in self.tried:
-                if span not in self.known:
-                    self.known[span] = self._stack(span)
-                stack = self.known[span]
-                if stack is not None:
-                    yield stack
-
-    def _stack(self, span: StackSpan) -> _Stack | None:
-        """The stack of a span; None if it is not possible, or saves nothing."""
-        groups = self.found[span]
-        joint = self.sequences.searched(groups, self.borders)
-        if joint is None:
-            return None
-        gain = self.borders.gain(groups, joint.result.best)
-        least = LEAST_BARRIERS * self.borders.barrier.middle if self.pattern.kind.grows else 0
-        return _Stack(self.sequences, joint, span, gain) if gain > least else None
-
-    def _span(self, groups: Sequence[GroupOp]) -> StackSpan:
-        return StackSpan(self.number[groups[0]], self.number[groups[-1]], len(groups))
+    def _promised(self, numbers: Numbers) -> _Stack | None:
+        """A stack that was not searched; None if it can hardly save cycles."""
+        apart, least = self._bounds[numbers]
+        cycles = max(self.effort.foretold * self._foresight.cycles(numbers), least)
+        gain = round(apart - cycles)
+        return _Stack(self, numbers, gain) if gain > self._least else None
 
     def _sequences(self, last: GroupOp) -> Iterator[list[GroupOp]]:
         """Sequences of groups that end with ``last``: of two groups, of three, and so on; or the longest."""
-        groups = [last]
-        while self.sequences.takes(groups[0]) and _counted(groups) < self.pattern.most:
-            before = self._before(groups)
+        groups, inside, owners = [last], {last}, {*self.borders.owners[last]}
+        left = self.pattern.most - _counts(last)
+        while left > 0 and self._takes(groups[0]):
+            ready = [owner for owner in owners if self._users(owner) <= inside and self._takes(owner)]
+            before = max(ready, key=self.position.__getitem__, default=None)
             if before is None:
                 break
             groups = [before, *groups]
+            inside.add(before)
+            owners = {*owners, *self.borders.owners[before]} - inside
+            left -= _counts(before)
             if not self.pattern.kind.longest:
                 yield groups
         if self.pattern.kind.longest and len(groups) > 1:
             yield groups
 
-    def _before(self, groups: Sequence[GroupOp]) -> GroupOp | None:
-        """The last group that can be a stage and whose users are all among these; None if there is none."""
-        owners = {unaliased(value).owner for each in groups for value in each.operands} - set(groups)
-        alone = [
-            owner
-            for owner in owners
-            if isinstance(owner, GroupOp)
-            and all(user in groups for value in owner.results for user in users_of(value))
-        ]
-        return max(filter(self.sequences.takes, alone), key=self.position.__getitem__, default=None)
+    def _takes(self, group: GroupOp) -> bool:
+        if group not in self._taken:
+            self._taken[group] = self.sequences.takes(group)
+        return self._taken[group]
+
+    def _users(self, group: GroupOp) -> set[Operation]:
+        if group not in self._used_by:
+            self._used_by[group] = {user for value in group.results for user in users_of(value)}
+        return self._used_by[group]
 
 
 class _Stacker:
     def __init__(
         self, context: Context, kinds: Sequence[Sequences], found: Sequence[TensorOperation]
     ) -> None:
+        self.context = context
         self.groups = [operation for operation in found if isinstance(operation, GroupOp)]
         position = {operation: at for at, operation in enumerate(found)}
         borders = Borders(context, self.groups, kinds[0].decided)
         self.kinds = [_Candidates(sequences, borders, position) for sequences in kinds]
 
-    def best_stacks(self) -> list[_Stack]:
+    def best_stacks(self) -> list[tuple[Sequences, Joint]]:
         """The disjoint stacks, of any kinds, that together save the most cycles.
 
-        If there are more than the effort allows, some are tried, then those near the best ones until none is
-        left.
+        Those that may grow are tried against the best of the others. In a program of a range these stay: a
+        sequence that is faster at usual sizes may be much slower at others.
         """
-        while True:
-            best = self._best_of_tried()
-            more = [kind for kind in self.kinds if kind.try_more(best)]
-            if not more:
-                return best
+        others = self._settled([kind for kind in self.kinds if not kind.grows])
+        if isinstance(self.context, RangedContext):
+            taken = [group for stack in others for group in stack.groups]
+            for kind in self.kinds:
+                if kind.grows:
+                    kind.leave_out(taken)
+        best = self._settled(self.kinds)
+        return [(stack.candidates.sequences, stack.joint) for stack in best if stack.joint is not None]
 
-    def _best_of_tried(self) -> list[_Stack]:
-        """The best stacks among those that are tried.
+    def _settled(self, kinds: Sequence[_Candidates]) -> list[_Stack]:
+        """The best stacks of some kinds; as long as one of them is only foretold, it is searched."""
+        for kind in kinds:
+            kind.search_first()
+        while True:
+            best = self._best(kinds)
+            promised = [stack for stack in best if stack.joint is None]
+            if not promised:
+                return best
+            for stack in promised:
+                stack.candidates.search(stack.numbers)
+
+    def _best(self, kinds: Sequence[_Candidates]) -> list[_Stack]:
+        """The best stacks of some kinds, by known and foretold cycles.
 
         Dynamic programming over groups, from the last to the first. A state is the set of earlier groups that
         are already in stacks, with the best selection that leads to it.
         """
         states: _States = {frozenset(): _Selection(0, ())}
         for last in reversed(self.groups):
-            stacks = [stack for kind in self.kinds for stack in kind.ending(last)]
+            stacks = [stack for kind in kinds for stack in kind.ending(last)]
             following: _States = {}
             for taken, selection in states.items():
                 _keep_best(following, taken - {last}, selection)

@@ -19,19 +19,12 @@ from compiler.driver import Program, compile_graph
 from compiler.graph import Graph, GraphError
 from compiler.passes import PIPELINE, compilation
 from compiler.passes.base import Context, operations
-from compiler.passes.groups import borders
 from compiler.tools.run import check, random_inputs
 from planned_cuts import cut_into_bands, plan_with_cut
 from sharded_nets import normalized_first
 from stack_nets import bottleneck
 
 Edit = Callable[[list[ExchangeOperation]], None]
-
-
-@pytest.fixture(autouse=True)
-def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if barriers took so long that every sequence is worth it."""
-    monkeypatch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
 
 
 def exchanges(module: ModuleOp) -> Iterator[ExchangeOperation]:

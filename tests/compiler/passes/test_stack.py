@@ -16,9 +16,9 @@ from xdsl.dialects.builtin import ModuleOp
 from compiler.dialect.ops import GroupOp, LoadVarOp, StoreVarOp
 from compiler.driver import compile_graph
 from compiler.graph import Array, Graph, GraphError
-from compiler.passes import PIPELINE, patterns
+from compiler.passes import PIPELINE
 from compiler.passes.base import Context, operations
-from compiler.passes.groups import borders, boundaries, group_stack, sequences
+from compiler.passes.groups import borders, group_stack, sequences
 from compiler.passes.groups.group_stack import GroupStackPass
 from compiler.passes.patterns import PatternError, load_patterns
 from compiler.search import SearchResult, Template, Trial
@@ -27,6 +27,7 @@ from compiler.search.plan import plan_text
 from compiler_harness import NodeSpec, assert_right, draw, graph, small_machine
 from ir_text import after, constant, context, node, outline, output, parsed, reparsed, source, zeros
 from paths import ROOT
+from planned_cuts import without_sliced
 from stack_nets import bottleneck, fire
 from time_bench import changed, warm
 from tx8isa.machine.description import load_machine
@@ -62,10 +63,7 @@ def compilation(patterns: str = "default", search: str = "fast") -> Context:
 @pytest.fixture
 def stacks_only(tmp_path: Path) -> str:
     """A set of patterns without sliced sequences, which take less time than some of the small stacks here."""
-    path = tmp_path / "stacks.toml"
-    default = (Path(patterns.__file__).parent / "default.toml").read_text(encoding="utf-8")
-    path.write_text(default.partition("[sliced]")[0], encoding="utf-8")
-    return str(path)
+    return without_sliced(tmp_path)
 
 
 def priced(
@@ -175,7 +173,6 @@ def test_stacks_and_sliced_sequences_save_most_together(
 ) -> None:
     """Sliced sequences of three, the changes of layout at both ends included, save 600 cycles each."""
     priced(monkeypatch, saved.__getitem__, {3: 600})
-    monkeypatch.setattr(boundaries.Promise, "may_be_less", lambda self, groups: True)
     monkeypatch.setattr(group_stack, "grown", lambda *given: [])
     found = stacked(convolutions(5), compilation())
     assert sorted(line.split()[1].rstrip(":") for line in found) == kinds
