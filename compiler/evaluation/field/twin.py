@@ -8,7 +8,7 @@ has the same instructions.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -23,28 +23,38 @@ _BITS = 8
 """Most digits of a constant: sums of a thousand products with shifts still have all digits in FP32."""
 
 
-def twin_of(graph: Graph, compute: Format) -> Graph:
-    """The graph with short constants, and with powers of two as factors; ``compute`` is its format."""
+def twin_of(graph: Graph, compute: Format, factors: Collection[float] = ()) -> Graph:
+    """The graph with short constants, and with powers of two as factors; ``compute`` is its format.
+
+    ``factors``: numbers that rewrites make factors of nodes, such as the scale of attention, if single
+    constants have them.
+    """
     bits = min(_BITS, MANTISSA_BITS[Format.TF32 if compute is Format.FP32 else compute])
     scales = row_scales(graph)
     shifts = {
         node.inputs[2] for node in graph.nodes if OPERATORS[node.op].normalization and len(node.inputs) > 2
     }
-    factors = byte_scales(graph)
+    single = {name for name, array in graph.constants.items() if _is_one_of(array, factors)}
+    powers = byte_scales(graph) | single
     constants = {}
     for name, array in graph.constants.items():
         if name in scales:
             constants[name] = _as_scale(array, scales[name])
-        elif name in factors:
+        elif name in powers:
             constants[name] = _as_factors(array)
         elif name in shifts:
             constants[name] = _as_powers(array)
         else:
             constants[name] = _shortened(array, bits)
-    held = {name: array for name, array in constants.items() if name in factors and array.size < 2}
+    held = {name: array for name, array in constants.items() if name in powers and array.size < 2}
     stored = {name: array for name, array in constants.items() if name not in held}
     constants = _told_apart(graph.constants, stored) | held
     return replace(graph, constants=constants, nodes=tuple(map(_with_short_factors, graph.nodes)))
+
+
+def _is_one_of(array: Array, numbers: Collection[float]) -> bool:
+    """True if a constant is one of some numbers of FP32."""
+    return array.size == 1 and array.dtype.name in FLOATS and float(np.float32(array.item())) in numbers
 
 
 def row_scales(graph: Graph) -> dict[str, int]:
@@ -176,14 +186,15 @@ def _factors(node: Node) -> list[str]:
     return [each.name for each in operator.attributes if each.factor] if operator else []
 
 
-def long_factor(graph: Graph) -> str:
-    """A node's factor that is no power of two, so that weights with it are rounded; empty without."""
-    for node in graph.nodes:
-        for name in _factors(node):
-            value = node.attrs.get(name)
-            if isinstance(value, int | float) and value and abs(math.frexp(value)[0]) != 0.5:
-                return f"{node} has the factor {value:g}"
-    return ""
+def long_factors(graph: Graph) -> dict[float, Node]:
+    """The factors of nodes that are no powers of two, so that weights with them are rounded; as numbers of
+    FP32, with a node of each."""
+    factors = ((node.attrs.get(name), node) for node in graph.nodes for name in _factors(node))
+    return {
+        float(np.float32(value)): node
+        for value, node in factors
+        if isinstance(value, int | float) and value and abs(math.frexp(value)[0]) != 0.5
+    }
 
 
 def _power_beside(value: float) -> float:

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from asm.image import Image
 from compiler.driver import Program
 from compiler.evaluation.field.run import FieldGraph
-from compiler.evaluation.field.twin import factors_of, long_factor, twin_of
+from compiler.evaluation.field.twin import factors_of, long_factors, twin_of
 from compiler.evaluation.sizes.growth import GrowingState
 from compiler.evaluation.sizes.ranges import Ranges
 from compiler.evaluation.storage import compute_format
@@ -62,7 +62,9 @@ class Prover:
 
     def __init__(self, program: Program, seed: int = 1, image: Image | None = None) -> None:
         self.program, self.seed, self._compute = program, seed, compute_format(program.dtype)
-        twin = _twin_program(program, partial(twin_of, compute=self._compute))
+        factors = () if program.spread is None else long_factors(rewritten(program, {}))
+        self._twin_of = partial(twin_of, compute=self._compute, factors=factors)
+        twin = _twin_program(program, self._twin_of)
         self._made = twin
         self._twin = twin if image is None else replace(twin, image=grafted(image, program.image, twin.image))
 
@@ -117,12 +119,14 @@ class Prover:
             program = replace(program, graph=source.graph_at(point))
         given = rewritten(program, point)
         if program.spread is None:
-            graph = twin_of(given, self._compute)
+            graph = self._twin_of(given)
         else:  # chips get parts of the model's constants, before anything is rewritten
-            twin = replace(program, graph=twin_of(program.graph, self._compute))
+            twin = replace(program, graph=self._twin_of(program.graph))
             graph = rewritten(twin, point)
-            if found := long_factor(graph):
-                raise GraphError([f"--prove: {found}: on several chips it must be a power of two"])
+            for factor, node in long_factors(graph).items():
+                raise GraphError(
+                    [f"--prove: {node} has the factor {factor:g}: on several chips it must be a power of two"]
+                )
         wanted = FieldGraph(graph, self._compute, session.field, recipes.computed)
         proof = session.step(program.graph, wanted, numbers)
         alike = [node.op for node in given.nodes] == [node.op for node in graph.nodes]
