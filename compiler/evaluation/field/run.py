@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ Value = Any
 """Elements of floats; an array of integers or truth values, None where they follow from elements."""
 Values = Mapping[str, Value]
 """The values of a graph, by name."""
+Numbers = Callable[[Graph], Mapping[str, Array]]
+"""Computes the outputs of a graph from the numbers of a run's inputs."""
 
 
 class FieldGraph:
@@ -40,9 +43,16 @@ class FieldGraph:
         """Operators that were computed by their own programs."""
         self.not_followed: dict[str, str] = {}
         """Nodes without a meaning in the field, and what they do."""
+        self.by_numbers: list[Node] = []
+        """Nodes that find integers in floats, such as the places of the largest; numbers decide these."""
+        self.decided: set[str] = set()
+        """The values that follow from such integers."""
 
-    def run(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
-        """Compute every value of the graph that is not given, by name; NaN stands for an unknown element."""
+    def run(self, inputs: Mapping[str, Value], numbers: Numbers | None = None) -> dict[str, Value]:
+        """Compute every value of the graph that is not given, by name; NaN stands for an unknown element.
+
+        ``numbers`` decide about integers that nodes find in floats; without them these are unknown.
+        """
         values: dict[str, Value] = dict(inputs)
         for node in self.graph.nodes:
             if all(name in values for name in node.outputs if name):
@@ -50,10 +60,29 @@ class FieldGraph:
             try:
                 results = self._computed(node, self.operands(node, values), self._format(node))
             except NotFollowed as reason:
-                self.not_followed[node.name] = f"{node.op}: {reason}"
-                results = [self._unknown(name) for name in node.outputs]
+                if numbers is not None and self._finds_integers(node, values):
+                    results = self._by_numbers(node, numbers)
+                else:
+                    self.not_followed[node.name] = f"{node.op}: {reason}"
+                    results = [self._unknown(name) for name in node.outputs]
+            if not self.decided.isdisjoint(node.inputs):
+                self.decided.update(node.outputs)
             values |= {name: found for name, found in zip(node.outputs, results, strict=False) if name}
         return values
+
+    def _finds_integers(self, node: Node, values: Values) -> bool:
+        """True if a node makes integers of floats about which all is known."""
+        given = [values.get(name) for name in node.inputs if name and name not in self.graph.constants]
+        known = all(x is not None and not (is_elements(x) and np.isnan(x).any()) for x in given)
+        return known and not any(self.graph.tensors[name].is_float for name in node.outputs if name)
+
+    def _by_numbers(self, node: Node, numbers: Numbers) -> list[Value]:
+        """The integers that a node finds in a run of the graph with numbers."""
+        self.by_numbers.append(node)
+        self.decided.update(node.outputs)
+        made = tuple(self.graph.tensors[name] for name in node.outputs if name)
+        found = numbers(replace(self.graph, outputs=made, states=()))
+        return [found.get(name) for name in node.outputs]
 
     def _unknown(self, name: str) -> Value:
         tensor = self.graph.tensors[name] if name else None

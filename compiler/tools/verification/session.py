@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from compiler.driver import Program
 from compiler.evaluation.field.byte_rules import byte_inputs
 from compiler.evaluation.field.rules import is_elements
 from compiler.evaluation.field.run import FieldGraph, Value
+from compiler.evaluation.reference import run_reference
 from compiler.graph import Array, Graph, Node
 from compiler.operators import OPERATORS, is_known
 from compiler.tools.run import random_inputs
@@ -66,12 +69,13 @@ class ProofSession:
         # to thirty times the processor time.
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(1) as pool:
             running = pool.submit(self._running.step, elements, real)
-            values = wanted.run({**inputs, **self._carried})
+            decide = partial(run_reference, inputs=real, storage=wanted.compute.token)
+            values = wanted.run({**inputs, **self._carried}, decide if self.steps == 1 else None)
             got = running.result()
         self._carried = {past: values[present] for past, present in graph.states}
         proof = replace(
-            compared(graph.outputs, self.field, got, values),
-            reserves=got.not_followed,
+            _as_numbers_allow(compared(graph.outputs, self.field, got, values), wanted.decided),
+            reserves=got.not_followed + Counter(f"{node}: finds integers" for node in wanted.by_numbers),
             not_followed=wanted.not_followed,
             by_recipe=frozenset(wanted.by_recipe),
         )
@@ -94,6 +98,16 @@ class ProofSession:
         for given in self._given[:-1]:
             running.step(*given)
         return running.step(*self._given[-1], keep_results=True)
+
+
+def _as_numbers_allow(proof: Proof, decided: Collection[str]) -> Proof:
+    """A proof in which outputs that follow from found integers are open instead of wrong.
+
+    A program rounds numbers, so it may find other integers where two are nearly equal.
+    """
+    wrong = tuple(each for each in proof.differences if each.output not in decided)
+    others = {each.output: each.count for each in proof.differences if each.output in decided}
+    return replace(proof, differences=wrong, unknown={**proof.unknown, **others})
 
 
 def _in_room(x: Array, shape: tuple[int, ...], axis: int) -> Array:

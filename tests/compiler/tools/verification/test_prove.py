@@ -386,17 +386,27 @@ def test_what_a_fault_of_the_program_says_is_raised() -> None:
 # --- what is not proved -----------------------------------------------------------------------------------
 
 
-def test_what_has_no_meaning_in_the_field_leaves_outputs_open() -> None:
-    nodes = [("TopK", ["x", "k"], ["best", "places"], {}), ("Relu", ["x"], ["r"], {})]
-    found = proof(graph(nodes, {"x": (4, 6)}, {"k": np.array([2], np.int64)}, outputs=("best", "r")))
-    assert not found.holds
-    assert found.proved == {"r": 24}
-    assert found.unknown == {"best": 8}
-    assert any("TopIndices" in what for what in found.not_followed.values())
+def best(largest: int = 1) -> Program:
+    nodes = [("TopK", ["x", "k"], ["best", "places"], {"largest": largest}), ("Relu", ["x"], ["r"], {})]
+    made = graph(nodes, {"x": (4, 6)}, {"k": np.array([2], np.int64)}, outputs=("best", "r"))
+    return compile_graph(made, "fp16")
 
 
-def test_a_choice_by_an_unknown_condition_is_unknown() -> None:
-    """The gate of experts takes the largest shares, whose places have no meaning in the field."""
+def test_numbers_decide_about_integers_that_are_found_in_floats() -> None:
+    found = prove(best())
+    assert found.holds and found.proved == {"best": 8, "r": 24}
+    assert any("(TopIndices): finds integers" in what for what in found.reserves)
+
+
+def test_outputs_that_follow_from_other_integers_are_open() -> None:
+    """The image finds the places of the least numbers."""
+    found = prove(best(), image=best(largest=0).image)
+    assert not found.differences and not found.holds
+    assert found.proved == {"r": 24} and found.unknown.keys() == {"best"}
+
+
+def test_a_choice_by_what_numbers_have_found_is_proved() -> None:
+    """The gate of experts takes the largest shares, whose places are found by numbers."""
     nodes = [
         ("TopK", ["x", "k"], ["best", "places"], {}),
         ("ReduceMin", ["best"], ["least"], {"keepdims": 1}),
@@ -405,8 +415,7 @@ def test_a_choice_by_an_unknown_condition_is_unknown() -> None:
     ]
     constants = {"k": np.array([2], np.int64), "zero": np.array(0, np.float32)}
     found = proof(graph(nodes, {"x": (4, 6)}, constants))
-    assert not found.differences, lines(found)
-    assert found.unknown == {"y": 24}
+    assert found.holds, lines(found)
 
 
 def test_other_code_is_not_proved() -> None:
