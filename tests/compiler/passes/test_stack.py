@@ -60,12 +60,6 @@ def compilation(patterns: str = "default", search: str = "fast") -> Context:
     return context({"w": zeros(64, 64, 3, 3)}, patterns, search)
 
 
-@pytest.fixture
-def stacks_only(tmp_path: Path) -> str:
-    """A set of patterns without sliced sequences, which take less time than some of the small stacks here."""
-    return without_sliced(tmp_path)
-
-
 def priced(
     monkeypatch: pytest.MonkeyPatch, saved: Callable[[int], int], sliced: dict[int, int] | None = None
 ) -> None:
@@ -96,8 +90,8 @@ def template_cuts(template: Template) -> list[object]:
     return list(cuts(template.target, template.work))
 
 
-def test_a_stack_is_one_group_with_its_own_loads_and_store(stacks_only: str) -> None:
-    module, given = convolutions(2), compilation(stacks_only)
+def test_a_stack_is_one_group_with_its_own_loads_and_store() -> None:
+    module, given = convolutions(2), compilation(without_sliced())
     assert stacked(module, given)[1:-1] == ["group stacked: c1 c2"]
     made = next(op for op in operations(module) if isinstance(op, GroupOp) and len(op.members) == 2)
     moves = [op for op in made.body.block.ops if isinstance(op, LoadVarOp | StoreVarOp)]
@@ -110,11 +104,11 @@ def test_a_stack_is_one_group_with_its_own_loads_and_store(stacks_only: str) -> 
     assert outline(reparsed(module)) == outline(module)
 
 
-def test_all_that_the_pass_needs_is_in_the_text(stacks_only: str) -> None:
+def test_all_that_the_pass_needs_is_in_the_text() -> None:
     names = [step.name for step in PIPELINE]
-    given = compilation(stacks_only)
+    given = compilation(without_sliced())
     module = after(convolutions(2), given, *PIPELINE[names.index(FIRST) : names.index("group_cost") + 1])
-    read, fresh = reparsed(module), compilation(stacks_only)
+    read, fresh = reparsed(module), compilation(without_sliced())
     fresh.constants = given.constants
     after(read, fresh, *PIPELINE[names.index("group_mapping") : names.index("group_mapping") + 1])
     for each, text in ((given, module), (fresh, read)):
@@ -123,8 +117,8 @@ def test_all_that_the_pass_needs_is_in_the_text(stacks_only: str) -> None:
     assert str(read) == str(module)
 
 
-def test_what_was_tried_and_not_made_is_reported(stacks_only: str) -> None:
-    program = compile_graph(PAIR, "fp16", 4, patterns=stacks_only)
+def test_what_was_tried_and_not_made_is_reported() -> None:
+    program = compile_graph(PAIR, "fp16", 4, patterns=without_sliced())
     assert program.report is not None
     left = {report.node for report in program.report.templates if not report.groups}
     assert left == {"n0"}, "both groups, which are equal, went into the stack"
@@ -178,11 +172,12 @@ def test_stacks_and_sliced_sequences_save_most_together(
     assert sorted(line.split()[1].rstrip(":") for line in found) == kinds
 
 
-def test_a_sliced_sequence_takes_the_place_of_a_stack(stacks_only: str) -> None:
+def test_a_sliced_sequence_takes_the_place_of_a_stack() -> None:
     """It includes the changes of layout, so that there are fewer barriers, which are expensive here."""
     machine = changed(warm(load_machine(None)), "barrier", "fixed", 5000.0)
     either, stack = (
-        compile_graph(PAIR, "fp16", 4, patterns=each, machine=machine) for each in ("default", stacks_only)
+        compile_graph(PAIR, "fp16", 4, patterns=each, machine=machine)
+        for each in ("default", without_sliced())
     )
     assert either.report is not None and stack.report is not None
     assert "sliced" in [phase.tag for phase in either.report.phases]
@@ -294,17 +289,17 @@ def test_a_piece_that_is_not_computed_here(monkeypatch: pytest.MonkeyPatch) -> N
     assert "stacked" not in [phase.tag for phase in program.report.phases]
 
 
-def test_a_plan_makes_the_same_stacks(tmp_path: Path, stacks_only: str) -> None:
-    program = compile_graph(PAIR, "fp16", 4, patterns=stacks_only)
+def test_a_plan_makes_the_same_stacks(tmp_path: Path) -> None:
+    program = compile_graph(PAIR, "fp16", 4, patterns=without_sliced())
     assert program.report is not None
     assert [phase.tag for phase in program.report.phases].count("stacked") == 1
     (tmp_path / "plan.json").write_text(plan_text(program.report.plan))
-    planned = compile_graph(PAIR, "fp16", 4, patterns=stacks_only, plan=tmp_path / "plan.json")
+    planned = compile_graph(PAIR, "fp16", 4, patterns=without_sliced(), plan=tmp_path / "plan.json")
     assert planned.text == program.text
 
 
-def test_a_plan_whose_cut_of_a_stack_is_wrong(tmp_path: Path, stacks_only: str) -> None:
-    program = compile_graph(PAIR, "fp16", 4, patterns=stacks_only)
+def test_a_plan_whose_cut_of_a_stack_is_wrong(tmp_path: Path) -> None:
+    program = compile_graph(PAIR, "fp16", 4, patterns=without_sliced())
     assert program.report is not None
     plan = json.loads(plan_text(program.report.plan))
     for decision in plan["templates"].values():
@@ -312,7 +307,7 @@ def test_a_plan_whose_cut_of_a_stack_is_wrong(tmp_path: Path, stacks_only: str) 
             decision["cut"]["sizes"] = {"lines": 1}
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     with pytest.raises(GraphError, match=r"node '.*' \(Stack\) cannot be used: .*'rows'"):
-        compile_graph(PAIR, "fp16", 4, patterns=stacks_only, plan=tmp_path / "plan.json")
+        compile_graph(PAIR, "fp16", 4, patterns=without_sliced(), plan=tmp_path / "plan.json")
 
 
 # --- groups that fit nowhere ------------------------------------------------------------------------------

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from compiler.driver import compile_graph
@@ -13,12 +15,16 @@ from compiler.search.plan import plan_text
 from tx8isa.machine.description import Machine
 
 
-def without_sliced(folder: Path) -> str:
-    """A set of patterns, in ``folder``, without sliced sequences, which are faster than many small others."""
-    path = folder / "others.toml"
+@cache
+def without_sliced() -> str:
+    """A set of patterns without sliced sequences, which are faster than many small ones of other kinds."""
+    path = Path(_FOLDER.name) / "others.toml"
     default = (Path(patterns.__file__).parent / "default.toml").read_text(encoding="utf-8")
     path.write_text(default.partition("[sliced]")[0], encoding="utf-8")
     return str(path)
+
+
+_FOLDER = TemporaryDirectory()
 
 
 def plan_with_cut(
@@ -31,7 +37,7 @@ def plan_with_cut(
     machine: Machine | None = None,
 ) -> Path:
     """A plan, in ``folder``, with a cut for the only group with a tag; the search decides everything else."""
-    kinds = "default" if tag == "sliced" else without_sliced(folder)
+    kinds = "default" if tag == "sliced" else without_sliced()
     found = compile_graph(made, dtype, tiles, machine, patterns=kinds).report
     assert found is not None
     plan = json.loads(plan_text(found.plan))
