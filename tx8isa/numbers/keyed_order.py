@@ -7,8 +7,12 @@ places, like other elements by their keys.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
+
+Places = npt.NDArray[np.uint64]
 
 _ZERO_AT = (1 << 60, 4 << 60, 7 << 60)
 """The place of 0 in the keyed orders: one eighth to seven eighths of the elements come before it."""
@@ -20,6 +24,16 @@ _UNIT, _MOST_UNITS = 2.0**-12, 1 << 17
 """The last digit of numbers that are not whole, and its largest multiple."""
 _EXPONENT = (1 << 22) - 1
 """The last digits of a place: exponents, which are below 2**21 in magnitude, differ in them."""
+
+RELATIONS: dict[str, Callable[[Places, Places], npt.NDArray[np.bool_]]] = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "ge": np.greater_equal,
+    "gt": np.greater,
+    "le": np.less_equal,
+    "lt": np.less,
+}
+"""Relations of elements by their places."""
 
 
 def place_numbers(

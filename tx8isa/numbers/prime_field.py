@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .formats import EXPONENT_BITS, MANTISSA_BITS, Format
-from .keyed_order import append_exponents, place_numbers, spread
+from .keyed_order import RELATIONS, append_exponents, place_numbers, spread
 from .packing import storage_dtype
 from .rounding import rounded
 from .simple_fractions import are_short, are_simple, held_fractions, simple_fractions, simple_roots
@@ -44,14 +44,6 @@ MOST_TERMS = 2048
 """Number of products of two residues whose sum is exact in binary64."""
 _PIECE = 1 << 14
 """Elements that are reduced at a time, so that they stay in the caches of the host."""
-RELATIONS: dict[str, Callable[[Words, Words], npt.NDArray[np.bool_]]] = {
-    "eq": np.equal,
-    "ne": np.not_equal,
-    "ge": np.greater_equal,
-    "gt": np.greater,
-    "le": np.less_equal,
-    "lt": np.less,
-}
 
 
 @cache
@@ -265,9 +257,7 @@ class PrimeField:
     def truth(self, x: Elements) -> npt.NDArray[np.bool_]:
         """True where elements are not 0, prime by prime, with their exponents."""
         nonzero = self.canonical(x) != 0
-        if self.residues > self.primes:
-            nonzero = nonzero[: self.primes] | nonzero[self.primes :]
-        return self._in_all(nonzero)
+        return self._in_all(nonzero[: self.primes] | nonzero[-self.primes :])
 
     def _in_all(self, of_primes: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Extend values by prime to all residues; the residue of an exponent copies its prime's value."""

@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from tx8isa.insns.ct.activation import LEAKY_SLOPE, SATRELU_LIMIT
 from tx8isa.numbers.formats import Format
-from tx8isa.numbers.prime_field import RELATIONS, Elements, PrimeField, stored_numbers
+from tx8isa.numbers.keyed_order import RELATIONS
+from tx8isa.numbers.prime_field import Elements, PrimeField, stored_numbers
 from tx8isa.records.meaning import Bitwise, Convert, Elementwise, Form, MaskedCopy, Relation, Unpack
 
 from .memory import Places
