@@ -3,7 +3,8 @@
     python benchmarks/chips.py [WIDTH [MB ...]]     the width of the block, megabytes of the all-reduces
 
 The bound of an all-reduce is the sum of the latencies of its rounds, and of the bytes on the busiest link at
-the rate of a link. Its cycles are the difference between a program with two of them and a program with one.
+the rate of a link. Its cycles are the difference between a program with two of them and a program with one;
+the second has code of its own, whose first execution counts, but no kind of command that is new.
 For a small one on eight chips the cycles of every algorithm are printed. The block, 512 tokens with seeded
 weights, runs on one chip and with tensor parallelism on four; half as wide, with 16 tokens, on eight.
 ResNet-50 runs on one chip and, data parallel, on eight. Eight layers, whose weights load faster than a part
