@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,19 +15,13 @@ from compiler.codegen.slices.windows import Geometry
 from compiler.driver import Program, compile_graph
 from compiler.graph import Array, Graph
 from compiler.lowering.stack.stages import NeededRows
-from compiler.passes.groups import borders
-from compiler.passes.patterns import PatternTrie, load_patterns
 from compiler.search.plan import plan_text
 from compiler.tools.run import execute, random_inputs
 from compiler_harness import small_machine
+from planned_cuts import without_sliced
 from stack_nets import PADDED, Net, bottleneck, fire, stem
-from tx8isa.machine.description import Machine
-
-
-@pytest.fixture(autouse=True)
-def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if barriers took so long that every stack is worth it."""
-    monkeypatch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
+from time_bench import changed
+from tx8isa.machine.description import Machine, load_machine
 
 
 def inverted() -> Graph:
@@ -58,21 +51,14 @@ NETS = {
 }
 
 
-def apart() -> PatternTrie:
-    """The default patterns without the stacks."""
-    found = load_patterns("default")
-    assert found is not None
-    return replace(found, sequences=())
+def both(made: Graph, dtype: str, tiles: int, machine: Machine | None = None) -> Program:
+    """Return the program with a stack, after checking that its outputs have the bits of separate groups.
 
-
-def both(
-    monkeypatch: pytest.MonkeyPatch, made: Graph, dtype: str, tiles: int, machine: Machine | None = None
-) -> Program:
-    """Return the program with a stack, after checking that its outputs have the bits of separate groups."""
-    program = compile_graph(made, dtype, tiles, machine)
-    with monkeypatch.context() as patch:
-        patch.setattr("compiler.passes.compilation.load_patterns", lambda name: apart())
-        other = compile_graph(made, dtype, tiles, machine)
+    Dear barriers make every stack worth it.
+    """
+    dear = changed(machine or load_machine(None), "barrier", "fixed", 1e6)
+    program = compile_graph(made, dtype, tiles, dear, patterns=without_sliced())
+    other = compile_graph(made, dtype, tiles, dear, residency="off")
     assert [len(tags(found)) for found in (program, other)] == [1, 0]
     inputs = random_inputs(made, {}, 3)
     assert_equal(execute(program, inputs)[0], execute(other, inputs)[0])
@@ -91,15 +77,13 @@ def assert_equal(found: dict[str, Array], expected: dict[str, Array]) -> None:
 
 @pytest.mark.parametrize("name", NETS)
 @pytest.mark.parametrize(("dtype", "tiles"), [("fp16", 16), ("fp32", 4)])
-def test_same_bits_as_group_by_group(
-    monkeypatch: pytest.MonkeyPatch, name: str, dtype: str, tiles: int
-) -> None:
-    both(monkeypatch, NETS[name](), dtype, tiles)
+def test_same_bits_as_group_by_group(name: str, dtype: str, tiles: int) -> None:
+    both(NETS[name](), dtype, tiles)
 
 
 @pytest.mark.parametrize(("dtype", "tiles"), [("bf16", 5), ("tf32", 1)])
-def test_other_formats_and_numbers_of_tiles(monkeypatch: pytest.MonkeyPatch, dtype: str, tiles: int) -> None:
-    both(monkeypatch, bottleneck(bias=False), dtype, tiles)
+def test_other_formats_and_numbers_of_tiles(dtype: str, tiles: int) -> None:
+    both(bottleneck(bias=False), dtype, tiles)
 
 
 @pytest.mark.parametrize(
@@ -113,26 +97,24 @@ def test_other_formats_and_numbers_of_tiles(monkeypatch: pytest.MonkeyPatch, dty
         ("gated", 0x5C000, 3),
     ],
 )
-def test_blocks_of_rows_in_a_small_scratchpad(
-    monkeypatch: pytest.MonkeyPatch, name: str, spm: int, rows: int
-) -> None:
+def test_blocks_of_rows_in_a_small_scratchpad(name: str, spm: int, rows: int) -> None:
     """Two tiles, each of which divides its share of the rows into blocks."""
-    program = both(monkeypatch, NETS[name](), "fp16", 2, small_machine(spm))
+    program = both(NETS[name](), "fp16", 2, small_machine(spm))
     assert program.report is not None
     cut = next(phase.cut for phase in program.report.phases if phase.tag == "stacked")
     assert cut is not None
     assert cut.sizes["rows"] == rows
 
 
-def test_residual_that_is_no_whole_plane(monkeypatch: pytest.MonkeyPatch) -> None:
-    both(monkeypatch, bottleneck(200, bias=False), "fp16", 3)
+def test_residual_that_is_no_whole_plane() -> None:
+    both(bottleneck(200, bias=False), "fp16", 3)
 
 
 @pytest.mark.parametrize("share", ["own", "weights"])
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_every_cut_gives_the_same_bits(tmp_path: Path, share: str, rows: int) -> None:
     made = bottleneck()
-    program = compile_graph(made, "fp16", 4)
+    program = compile_graph(made, "fp16", 4, patterns=without_sliced())
     assert program.report is not None
     plan = json.loads(plan_text(program.report.plan))
     number = next(phase.template for phase in program.report.phases if phase.tag == "stacked")
@@ -149,7 +131,7 @@ def test_every_cut_gives_the_same_bits(tmp_path: Path, share: str, rows: int) ->
 
 @pytest.mark.parametrize("name", ["bottleneck", "fire and pool"])
 def test_no_hazards(name: str) -> None:
-    program = compile_graph(NETS[name](), "fp16", 16)
+    program = compile_graph(NETS[name](), "fp16", 16, patterns=without_sliced())
     loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)
     loaded.run(random_inputs(program.graph, {}, 3), strict=True)
     assert tags(program) == ["stacked"]
@@ -159,7 +141,7 @@ def test_no_hazards(name: str) -> None:
 def test_right_where_lines_are_written_to_their_end() -> None:
     """Engines' writes after the end of a result hit no live data."""
     made = fire(True)
-    program = compile_graph(made, "fp16", 16)
+    program = compile_graph(made, "fp16", 16, patterns=without_sliced())
     inputs = random_inputs(made, {}, 3)
     loaded = emulator.Program(read_image(write_image(program.image), "prog.bin"), program.machine)
     found = loaded.run(inputs, write_span="hostile")

@@ -12,19 +12,13 @@ from hypothesis import strategies as st
 from compiler.driver import compile_graph
 from compiler.graph import Graph
 from compiler.lowering.stack.constants import BIAS_PARTS, tf32_parts
-from compiler.passes.groups import borders
 from compiler.tools.run import execute, random_inputs
+from planned_cuts import without_sliced
 from stack_nets import PADDED, Net
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.rounding import rounded
 
 LEAST = 2.0**-90
-
-
-@pytest.fixture(autouse=True)
-def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if barriers took so long that every stack is worth it."""
-    monkeypatch.setattr(borders, "barrier_cycles", lambda machine: 10**9)
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False, max_value=2.0**127, min_value=-(2.0**127)))
@@ -61,7 +55,7 @@ def net(bias: float | None = None) -> Graph:
 @pytest.mark.parametrize(("bias", "products"), [(None, 2), (np.inf, 1), (-0.0, 1), (1e-40, 1)])
 def test_a_stack_begins_with_the_same_bits(bias: float | None, products: int) -> None:
     made = net(bias)
-    program = compile_graph(made, "fp16", 4)
+    program = compile_graph(made, "fp16", 4, patterns=without_sliced())
     assert program.text.count(f"k={BIAS_PARTS}, n=") == products
     apart = compile_graph(made, "fp16", 4, residency="off")
     inputs = random_inputs(made, {}, 3)
@@ -74,4 +68,6 @@ def test_few_positions_are_filled_by_the_tdma_engine() -> None:
     made = Net(1, 24, 26, 5)
     made.node("Relu", [made.conv("x", "a", (72, 24, 3, 3), **PADDED)], "b")
     made.conv("b", "y", (40, 72, 3, 3), **PADDED)
-    assert f"k={BIAS_PARTS}, n=" not in compile_graph(made.graph(), "fp16", 16).text
+    assert (
+        f"k={BIAS_PARTS}, n=" not in compile_graph(made.graph(), "fp16", 16, patterns=without_sliced()).text
+    )
