@@ -283,7 +283,12 @@ def _run_kernel(options: argparse.Namespace, path: Path) -> int:
     """Compile a kernel of Triton for one launch."""
     from compiler.frontend.triton.kernels.command import compile_launch
 
-    program = compile_launch(path, options)
+    from .tools.options import beside_kernel
+
+    if option := beside_kernel(options):
+        advice = "; run the image: tx8emu prog.bin" if option in ("--run", "--input") else ""
+        raise Tx8Error(f"{path}: {option} is for graphs; this is a kernel of Triton{advice}")
+    program = compile_launch(path, options, _one_chip(options))
     folder = program_folder(options, path)
     program.write(folder, options.text_only)
     if not options.quiet:

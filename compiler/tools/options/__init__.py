@@ -5,7 +5,7 @@ carries out.
 """
 
 from .choosing import chosen
-from .entries import beside_entries
 from .parser import check_usage, make_parser
+from .taken import beside_entries, beside_kernel
 
-__all__ = ["beside_entries", "check_usage", "chosen", "make_parser"]
+__all__ = ["beside_entries", "beside_kernel", "check_usage", "chosen", "make_parser"]

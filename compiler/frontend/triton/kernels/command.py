@@ -8,35 +8,25 @@ from pathlib import Path
 
 from compiler.frontend.triton.operations import TtirError, TtirKernel
 from compiler.frontend.triton.reader import read_kernels
-from tx8isa.machine.description import load_machine
+from tx8isa.machine.description import Machine
 from tx8isa.tools.suggestions import hint
 
 from .launch import KernelLaunch
 from .program import KernelProgram, compile_kernel
 from .values import FLOAT_FORMATS, Shape
 
-_OF_GRAPHS = (
-    *("run", "verify_nodes", "check", "dtype", "shape", "batch", "operators", "input", "plan", "save_plan"),
-    *("report", "print_ir_after", "timing"),
-)
-"""Options for graphs only."""
 _AXES = 3
 
 
-def compile_launch(path: Path, options: argparse.Namespace) -> KernelProgram:
+def compile_launch(path: Path, options: argparse.Namespace, machine: Machine) -> KernelProgram:
     """Compile the launch that the options describe; TtirError for options that do not fit, OSError."""
-    for name in _OF_GRAPHS:
-        if getattr(options, name):
-            option = f"--{name.replace('_', '-')}"
-            advice = "; run the image: tx8emu prog.bin" if name in ("run", "input") else ""
-            raise TtirError(f"{path}: {option} is for graphs; this is a kernel of Triton{advice}")
     kernels = read_kernels(path)
     if len(kernels) > 1:
         raise TtirError(f"{path}: {len(kernels)} kernels; expected one")
     (kernel,) = kernels
     shapes, numbers = _arguments(kernel, options.arguments)
     launch = KernelLaunch(_grid(options.grid), shapes, numbers, options.tiles)
-    return compile_kernel(kernel, launch, load_machine(options.machine))
+    return compile_kernel(kernel, launch, machine)
 
 
 def _grid(text: str | None) -> tuple[int, int, int]:

@@ -208,7 +208,28 @@ def test_a_kernel_is_compiled_on_the_command_line(tmp_path: Path, capsys: pytest
             ("--run",),
             f"{ADD}: --run is for graphs; this is a kernel of Triton; run the image: tx8emu prog.bin",
         ),
-        (("--dtype", "fp16"), f"{ADD}: --dtype is for graphs; this is a kernel of Triton"),
+        *(
+            (tuple(option.split()), f"{ADD}: {option.split()[0]} is for graphs; this is a kernel of Triton")
+            for option in (
+                *(
+                    "--dtype fp16",
+                    "--prove",
+                    "--prove-order",
+                    "--estimate",
+                    "--search full",
+                    "--patterns none",
+                ),
+                *(
+                    "--patterns none",
+                    "--residency off",
+                    "--integers near",
+                    "--dim n=3",
+                    "--constant n=1",
+                    "--state x=y",
+                ),
+                *("--bound n=3", "--chips 2x1", "--replaceable w", "--pass-times", "--seed 3"),
+            )
+        ),
     ],
 )
 def test_command_lines(
