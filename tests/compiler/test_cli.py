@@ -207,7 +207,7 @@ def test_run_prints_a_table(tiny: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert 0 < float(error) == float(alone) < 2e-3  # only the input is rounded
     assert int(cycles.replace(",", "")) > 0
     assert "instructions executed on all tiles; " in lines[4]
-    assert lines[4].endswith("over the ranges of the model")
+    assert re.search(r"over the ranges of the model, [\d,]+ by the C runtime$", lines[4])
 
 
 def test_run_on_given_inputs_writes_the_outputs(tiny: Path, tmp_path: Path) -> None:
