@@ -106,7 +106,7 @@ class FieldSession(ProgramSession):
             name = buffer.name if alone else chip_name(number, buffer.name)
             if (given := self._placed.get(name)) is not None:
                 places = self._places(buffer, given.shape[1:])
-                run.ddr.write(places, Format.parse(buffer.format).bits // 8, given)
+                run.ddr.write(places, Format.parse(buffer.format), given)
 
     def _joined(self, each: Sequence[FieldStepResult]) -> FieldStepResult:
         """The results of all chips, by the names that they have there."""

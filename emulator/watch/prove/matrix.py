@@ -44,7 +44,7 @@ def _finish(
     if target is Format.INT8:
         total = _as_bytes(step, total)
     step.spm.clear(values["out"], size)
-    step.write(values["out"] + places(target), total, target.bits // 8)
+    step.write(values["out"] + places(target), total, target)
 
 
 def _as_bytes(step: FieldStep, sums: Elements) -> Elements:

@@ -26,6 +26,8 @@ _SHIFT = float(1 << 22)
 """Added to residues, so that no element is stored as 0."""
 _MARKS = {2: ((-1.0, 0.0),), 4: ((1.0, 2.0**23), (-1.0, 2.0**23), (-1.0, 0.0))}
 """By the size of a number, for each of its later bytes: a sign and an addend; all exact in binary32."""
+_APART = Format.UINT8, Format.INT32
+"""Formats whose elements are stored as others, because a format of floats, or of signed bytes, is as long."""
 _DENSE = 2
 """A contiguous range is read if it has at most this many numbers for each wanted one."""
 _LARGE = 64
@@ -116,6 +118,8 @@ class FieldMemory:
             found[:, literal] = self.field.of_patterns(self._patterns(run)[literal], fmt)
         if torn.any():
             found[:, torn] = self.field.random("torn", (int(torn.sum()),))
+        if fmt in _APART:
+            found[:, ~literal] = inverted(self.field, found[:, ~literal])
         return run.spread(found)
 
     def _torn(self, run: _Run, first: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_]:
@@ -138,10 +142,11 @@ class FieldMemory:
             words |= self.data[run.at(byte)].astype(np.int64) << 8 * byte
         return words
 
-    def write(self, places: Places, size: int, elements: Elements) -> None:
-        """Store elements at places, for numbers of ``size`` bytes."""
+    def write(self, places: Places, fmt: Format, elements: Elements) -> None:
+        """Store elements at places, for numbers of a format."""
         if not places.size:
             return
+        size, elements = fmt.bits // 8, inverted(self.field, elements) if fmt in _APART else elements
         run = _Run.of(places, size)
         self._lines[run.first >> LINE_SHIFT : (run.end - 1 >> LINE_SHIFT) + 1] = True
         stored = np.add(elements, _SHIFT, dtype=np.float32, casting="same_kind")
@@ -247,6 +252,15 @@ def _mark(first: npt.NDArray[np.float32], byte: int, size: int) -> npt.NDArray[n
     if not more:  # the mark of a literal is a zero, too
         return -first if sign < 0 else first
     return np.where(first == 0.0, np.float32(0.0), np.float32(sign) * (first + np.float32(more)))
+
+
+def inverted(field: PrimeField, x: Elements) -> Elements:
+    """Other elements in place of given ones; inverting them twice changes nothing.
+
+    So a byte without a sign differs from one with a sign, which has the other highest bit, and an integer of
+    32 bits from a float.
+    """
+    return field.subtract(field.random("inverted", (1,) * (x.ndim - 1)), x)
 
 
 def move(of: FieldMemory, sources: Places, to: FieldMemory, targets: Places, size: int) -> None:

@@ -89,9 +89,9 @@ class FieldStep:
     def read(self, places: Places, fmt: Format | None = None) -> Elements:
         return self.spm.read(places, self.form if fmt is None else fmt)
 
-    def write(self, places: Places, elements: Elements, size: int | None = None) -> None:
+    def write(self, places: Places, elements: Elements, fmt: Format | None = None) -> None:
         self.written = elements
-        self.spm.write(places, size or self.size, elements)
+        self.spm.write(places, self.form if fmt is None else fmt, elements)
 
 
 @lru_cache(maxsize=64)

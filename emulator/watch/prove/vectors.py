@@ -135,7 +135,7 @@ def settle(step: FieldStep) -> None:
     other = (field.canonical(real) != field.canonical(elements)).any(0)
     other &= ~np.isnan(real + elements).any(0)
     if other.any():
-        step.write(places[other], elements[:, other], fmt.bits // 8)
+        step.write(places[other], elements[:, other], fmt)
 
 
 def relation(step: FieldStep) -> None:
@@ -198,7 +198,7 @@ def convert(step: FieldStep) -> None:
         elements = step.field.limited(elements)
     elif source.is_float and not target.is_float:
         elements = step.field.whole(elements)
-    step.write(result, elements, target.bits // 8)
+    step.write(result, elements, target)
 
 
 def masked_copy(step: FieldStep) -> None:
@@ -222,17 +222,18 @@ def unpack(step: FieldStep) -> None:
 
 
 def bitwise(step: FieldStep) -> None:
-    """Packed bits are literals; bytes with their highest bit inverted are the same elements."""
+    """Packed bits are literals; the highest bits of whole bytes can be inverted."""
     form = step.meaning.form
-    count = -(-_count(step, form) // 8)
+    bits = _count(step, form)
+    count = -(-bits // 8)
     operands = [step.vector("src0", count, 1)]
     if form is not Form.V:
         repeated = {Form.VV: "n", Form.VUV: "unit", Form.VUV_LOOP: "full_unit"}[form]
         operands.append(step.vector("src1", -(-step.values[repeated] // 8), 1))
     if step.literal(*operands):
         step.spm.clear(step.values["dst"], count)
-    elif form is Form.VUV and _name(step) == "xor" and _has_signs(step, operands[1]):
-        step.spm.move(operands[0], step.vector("dst", count, 1), 1)
+    elif form is Form.VUV and _name(step) == "xor" and bits % 8 == 0 and _has_signs(step, operands[1]):
+        step.write(step.vector("dst", count, 1), step.read(operands[0], Format.INT8), Format.UINT8)
     else:
         raise NotFollowed("bits of elements")
 

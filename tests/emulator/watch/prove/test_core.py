@@ -38,7 +38,7 @@ def test_what_a_core_stores(text: str, expected: list[str]) -> None:
     run, x = system.field_run, FIELD.random("x", (8,))
     assert run is not None
     system.ddr[FIRST : FIRST + 32] = np.random.default_rng(1).uniform(1, 2, 8).astype("f4").view(np.uint8)
-    run.ddr.write(FIRST + 4 * np.arange(8), 4, x)
+    run.ddr.write(FIRST + 4 * np.arange(8), Format.FP32, x)
     with pytest.raises(Fault, match="ebreak"):
         system.run()
     run.check()

@@ -116,7 +116,7 @@ def run(case: Case, seed: int) -> tuple[FieldMemory, FieldMemory, bytearray, byt
         memory = memories[operand.memory]
         memory.data[first : first + count * size] = small(count, fmt, rng)
         places = first + np.arange(count) * size
-        memory.write(places, size, memory.read(places, fmt))
+        memory.write(places, fmt, memory.read(places, fmt))
     after, far = bytearray(spm.tobytes()), bytearray(ddr.tobytes())
     step = FieldStep(case.record, case.fmt, case.named, memories["spm"], memories["ddr"], FIELD)
     RULES[type(case.record.meaning)](step)
@@ -199,7 +199,7 @@ def test_shifted_sums_are_the_engines_where_these_are_whole(q1: int, q0: int, ze
     spm[256:272] = (np.eye(4) * 16).astype(np.int8).reshape(-1).view(np.uint8)
     spm[768:784], spm[1024:1032] = bias.view(np.uint8), scale.view(np.uint8)
     memory = FieldMemory(spm, FIELD)
-    memory.write(np.arange(32), 1, memory.read(np.arange(32), Format.INT8))
+    memory.write(np.arange(32), Format.INT8, memory.read(np.arange(32), Format.INT8))
     after = bytearray(spm.tobytes())
     RULES[Convolution](FieldStep(record, Format.INT8, case.named, memory, memory, FIELD))
     reference.execute(record, Format.INT8, case.values, after, bytearray(DDR_BYTES))
@@ -236,7 +236,7 @@ def test_a_function_without_algebra_is_hashed_by_its_name() -> None:
     assert isinstance(record.meaning, Elementwise)
     spm = FieldMemory(np.zeros(4096, np.uint8), FIELD)
     x = FIELD.random("x", (8,))
-    spm.write(np.arange(8) * 2, 2, x)
+    spm.write(np.arange(8) * 2, Format.FP16, x)
     values = {"format": int(Format.FP16), "dst": 256, "src0": 0, "n": 8}
     RULES[Elementwise](FieldStep(record, Format.FP16, values, spm, spm, FIELD))
     assert (spm.read(256 + np.arange(8) * 2, Format.FP16) == FIELD.hashed("tanh", x)).all()
@@ -246,7 +246,7 @@ def test_literals_alone_stay_literals() -> None:
     """Their values are the bytes of the run, with the rounding of the run."""
     record = next(each for each in instructions() if each.mnemonic == "ct.add.vv")
     spm = FieldMemory(np.zeros(4096, np.uint8), FIELD)
-    spm.write(np.arange(8) * 2 + 512, 2, FIELD.random("before", (8,)))
+    spm.write(np.arange(8) * 2 + 512, Format.FP16, FIELD.random("before", (8,)))
     values = {"format": int(Format.FP16), "dst": 512, "src0": 0, "src1": 256, "n": 8, "rnd": 0}
     RULES[Elementwise](FieldStep(record, Format.FP16, values, spm, spm, FIELD))
     assert not spm.has_elements(np.arange(8) * 2 + 512)
@@ -257,7 +257,7 @@ def test_literals_alone_stay_literals() -> None:
 def test_blocks_take_their_elements_along(places: list[int], size: int) -> None:
     """Blocks side by side, at even and other distances, and in another order."""
     memory, x = FieldMemory(np.zeros(4096, np.uint8), FIELD), FIELD.random("x", (512,))
-    memory.write(np.arange(512) * 2, 2, x)
+    memory.write(np.arange(512) * 2, Format.FP16, x)
     targets = 2048 + np.arange(len(places)) * 64
     memory.move(np.array(places), targets, size)
     for source, target in zip(places, targets, strict=True):
@@ -270,8 +270,8 @@ def test_pieces_of_numbers_are_no_numbers() -> None:
     """Half of a number, a number of two halves, and one without a byte: none equals a written number."""
     spm, x = FieldMemory(np.zeros(4096, np.uint8), FIELD), FIELD.random("x", (4,))
     wide, narrow = np.arange(4) * 4, 256 + np.arange(4) * 2
-    spm.write(wide, 4, x)
-    spm.write(narrow, 2, x)
+    spm.write(wide, Format.FP32, x)
+    spm.write(narrow, Format.FP16, x)
     assert (spm.read(wide, Format.FP32) == x).all()
     assert (spm.read(narrow, Format.FP16) == x).all()
     for places, fmt in ((wide, Format.FP16), (wide + 2, Format.FP16), (narrow[::2], Format.FP32)):
@@ -282,3 +282,12 @@ def test_pieces_of_numbers_are_no_numbers() -> None:
     assert (found[:, -1] != x[:, -1]).all()
     move(spm, wide, spm, wide + 512, 4)
     assert (spm.read(wide + 512, Format.FP32) == x).all()
+
+
+@pytest.mark.parametrize(("fmt", "other"), [(Format.UINT8, Format.INT8), (Format.INT32, Format.FP32)])
+def test_a_number_of_another_kind_is_another_number(fmt: Format, other: Format) -> None:
+    spm, x = FieldMemory(np.zeros(4096, np.uint8), FIELD), FIELD.random("x", (4,))
+    places = np.arange(4) * (fmt.bits // 8)
+    spm.write(places, fmt, x)
+    assert (spm.read(places, fmt) == x).all()
+    assert (spm.read(places, other) != x).any(0).all()
