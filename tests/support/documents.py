@@ -18,7 +18,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -61,6 +61,17 @@ def blocks(document: str) -> Iterator[Block]:
     """The fenced code blocks."""
     for match in _FENCE.finditer(document):
         yield Block(match[1], match[2], document.count("\n", 0, match.start()) + 2)
+
+
+def with_region(page: str, name: str, made: Callable[[str], str]) -> str:
+    """A page whose part between ``<!-- name -->`` and its end is made anew, of the old one; SystemExit if it
+    has none."""
+    begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
+    before, _, rest = page.partition(begin)
+    inside, found, after = rest.partition(end)
+    if not found:
+        raise SystemExit(f"the page has no region {begin.strip()} ... {end.strip()}")
+    return f"{before}{begin}{made(inside)}{end}{after}"
 
 
 def commands(text: str) -> list[Command]:

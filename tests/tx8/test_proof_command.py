@@ -85,8 +85,9 @@ def test_a_wrong_image_is_named(image: Path, tmp_path: Path, capsys: pytest.Capt
     program = tx8.compile(model(), dtype="bf16", tiles=3, state={"past": "present"}).compiled
     assert program is not None
     lines = enumerate(program.text.splitlines(), 1)
-    number, line = next((at, line) for at, line in lines if "ne.gemm" in line)
-    image.write_bytes(write_image(Mutant("", number, line.replace("k=24", "k=23")).of(program).image))
+    number = next(at for at, line in lines if "ne.gemm" in line)
+    wrong = Mutant("", number, lambda line: line.replace("k=24", "k=23")).of(program)
+    image.write_bytes(write_image(wrong.image))
     assert main([str(image), "--prove", str(tmp_path / "g.onnx")]) == 3
     assert capsys.readouterr().out.startswith("at step 1: WRONG: 64 of 64 elements of present; the first is ")
 

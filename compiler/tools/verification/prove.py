@@ -48,23 +48,27 @@ def prove(
     image: Image | None = None,
     sizes: Mapping[str, int] | None = None,
     steps: int | Sequence[Numbers] = STEPS,
+    explain: bool = True,
 ) -> Proof:
     """Compare a program with its graph in prime fields; the arguments are those of ``Prover`` and ``at``."""
-    return Prover(program, seed, image).at(sizes, steps)
+    return Prover(program, seed, image, explain).at(sizes, steps)
 
 
 class Prover:
     """Compares a program with its graph in prime fields, at one size or at several.
 
     ``image``: another program of this graph, from a file, whose code is proved instead. GraphError for an
-    image that the graph cannot have.
+    image that the graph cannot have. ``explain``: look for what makes an output wrong, which may take a
+    hundred times as long as the proof.
     """
 
-    def __init__(self, program: Program, seed: int = 1, image: Image | None = None) -> None:
+    def __init__(
+        self, program: Program, seed: int = 1, image: Image | None = None, explain: bool = True
+    ) -> None:
         self.program, self.seed, self._compute = program, seed, compute_format(program.dtype)
-        factors = () if program.spread is None else long_factors(rewritten(program, {}))
-        self._twin_of = partial(twin_of, compute=self._compute, factors=factors)
-        twin = _twin_program(program, self._twin_of)
+        self._explain = explain
+        self._twin_of = twin_maker(program)
+        twin = twin_program(program, self._twin_of)
         self._made = twin
         self._twin = twin if image is None else replace(twin, image=grafted(image, program.image, twin.image))
 
@@ -97,7 +101,7 @@ class Prover:
         elif sizes:
             raise GraphError([f"the program has one size, not {', '.join(sizes)}"])
         field = PrimeField(self.seed, has_exponentials(self._made), self._compute)
-        session = ProofSession(self._twin, field, self.seed)
+        session = ProofSession(self._twin, field, self.seed, self._explain)
         recipes, before = Recipes(field, self.program), list[Proof]()
         for numbers in given:
             proof = self._step(session, recipes, point, numbers)
@@ -171,7 +175,13 @@ def rewritten(program: Program, sizes: Mapping[str, int]) -> Graph:
     return context.graph
 
 
-def _twin_program(program: Program, twin: Twin) -> Program:
+def twin_maker(program: Program) -> Twin:
+    """What makes the twin of a program's graph."""
+    factors = () if program.spread is None else long_factors(rewritten(program, {}))
+    return partial(twin_of, compute=compute_format(program.dtype), factors=factors)
+
+
+def twin_program(program: Program, twin: Twin) -> Program:
     """The program of the twin, by the decisions of the given one."""
     assert program.again is not None, "the compiler made the program"
     try:

@@ -35,12 +35,13 @@ _Given = tuple[dict[str, Elements], dict[str, Array]]
 class ProofSession:
     """Steps of a program and of its graph; ``seed`` draws the inputs.
 
+    ``explain``: look for what makes an output wrong.
     The first step begins with random states. Each later step begins with the states of the step before: the
     program with its memory, the graph with its own values.
     """
 
-    def __init__(self, twin: Program, field: PrimeField, seed: int) -> None:
-        self._twin, self.field, self._seed = twin, field, seed
+    def __init__(self, twin: Program, field: PrimeField, seed: int, explain: bool = True) -> None:
+        self._twin, self.field, self._seed, self._explain = twin, field, seed, explain
         self._running = FieldSteps(twin, field)
         self._given: list[_Given] = []
         self._carried: dict[str, Value] = {}
@@ -79,7 +80,9 @@ class ProofSession:
             not_followed=wanted.not_followed,
             by_recipe=frozenset(wanted.by_recipe),
         )
-        return _explained(proof, wanted, values, self._again()) if proof.differences else proof
+        if not proof.differences or not self._explain:
+            return proof
+        return _explained(proof, wanted, values, self._again())
 
     def _drawn(self, graph: Graph, rewritten: Graph, numbers: Mapping[str, Array]) -> _Given:
         """Random inputs of a step, but for given ones; states are inputs of the first step."""

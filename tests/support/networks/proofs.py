@@ -32,6 +32,7 @@ from compiler.frontend import load
 from compiler.graph import Graph, GraphError
 from compiler.tools.verification.findings import Proof, lines
 from compiler.tools.verification.prove import Prover
+from documents import with_region
 from expert_nets import one_by_one
 from float_nets import small_cnn
 from growing_models import decoder, states
@@ -49,8 +50,6 @@ from transformers import SIZES, transformer
 
 Make = Callable[[str], Program]
 """Compiles a program in a format of floats."""
-BEGIN, END = "<!-- proofs -->", "<!-- end of proofs -->"
-"""Around the table on its page."""
 _RANDOM = "random "
 _PLACE = re.compile(r"^at [^:]*: ")
 """Sizes and step of a finding."""
@@ -172,16 +171,11 @@ def proved(make: Make, dtype: str) -> Row:
     return Row(state(found), seconds, taken, compiled - begin, "; ".join(dict.fromkeys(rest)))
 
 
-def with_rows(text: str, rows: Mapping[str, Row]) -> str:
-    """The text of a page with rows in its marked table, in the place of older ones of the same networks."""
-    before, begin, rest = text.partition(BEGIN)
-    table, end, after = rest.partition(END)
-    if not end:
-        raise SystemExit(f"the page has no region {BEGIN} ... {END}")
-    found = {line.split(" | ")[0].removeprefix("| "): line for line in table.splitlines()[3:]}
+def with_rows(table: str, rows: Mapping[str, Row]) -> str:
+    """A table with rows in the place of older ones of the same networks."""
+    found = {line.split(" | ")[0].removeprefix("| "): line for line in table.splitlines()[2:]}
     found |= {name: f"| {name} | {row.state} | {row.processors:.0f} |" for name, row in _summed(rows).items()}
-    lines = ["", "| network | | seconds |", "| --- | --- | --- |", *found.values(), ""]
-    return before + begin + "\n".join(lines) + end + after
+    return "\n".join(["| network | | seconds |", "| --- | --- | --- |", *found.values()])
 
 
 def _summed(rows: Mapping[str, Row]) -> dict[str, Row]:
@@ -213,7 +207,8 @@ def main(arguments: list[str]) -> int:
         print(f"{name:<32} {rows[name]}", flush=True)
     if options.page:
         text = options.page.read_text(encoding="utf-8")
-        options.page.write_text(with_rows(text, rows), encoding="utf-8")
+        text = with_region(text, "proofs", lambda table: with_rows(table, rows))
+        options.page.write_text(text, encoding="utf-8")
     return int(any(row.state == "WRONG" for row in rows.values()))
 
 

@@ -22,7 +22,7 @@ from compiler.tools.verification.prove import prove
 from example_modules import example_modules
 from onnx_models import imported
 from paths import ROOT
-from program_mutants import Mutant
+from program_mutants import Mutant, left_out
 from tx8isa.errors import Tx8Error
 
 WEIGHTS = np.linspace(-1, 1, 24 * 16, dtype=np.float32).reshape(24, 16)
@@ -52,7 +52,7 @@ def image(tmp_path: Path) -> Path:
 def without(program: Program, what: str) -> Program:
     """Remove the first line of a program that has a text."""
     numbered = enumerate(program.text.splitlines(), 1)
-    return Mutant("left out", next(at for at, line in numbered if what in line), "").of(program)
+    return Mutant("", next(at for at, line in numbered if what in line), left_out).of(program)
 
 
 def test_an_image_is_proved(image: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from compiler.tools.verification.findings import Proof, lines
 from compiler.tools.verification.prove import prove
 from compiler_harness import graph
 from float_nets import small_cnn
-from program_mutants import Mutant
+from program_mutants import Mutant, left_out
 from quantised_nets import bottlenecks, byte_mlp, fires, matrices, pooled_bytes, products, residual
 
 RNG = np.random.default_rng(1)
@@ -72,8 +72,8 @@ def test_what_follows_from_bytes_is_proved(nodes: Any, shape: tuple[int, ...]) -
 def test_a_product_of_bytes_that_lacks_a_term_is_wrong() -> None:
     program = compile_graph(of_bytes([("MatMulInteger", ["q", "w", "z"], ["y"], {})]), "fp16")
     numbered = enumerate(program.text.splitlines(), 1)
-    number, line = next((at, line) for at, line in numbered if "ne.gemm" in line)
-    found = prove(Mutant("", number, line.replace("k=24", "k=23")).of(program))
+    number = next(at for at, line in numbered if "ne.gemm" in line)
+    found = prove(Mutant("", number, lambda line: line.replace("k=24", "k=23")).of(program))
     assert [each.output for each in found.differences] == ["y"], lines(found)
 
 
@@ -148,8 +148,8 @@ def test_a_network_that_the_compiler_quantises_is_proved() -> None:
 def wrong(program: Program, pattern: str, change: Callable[[str], str]) -> Proof:
     """The proof of a program whose first instruction that fits a pattern is changed."""
     numbered = enumerate(program.text.splitlines(), 1)
-    number, line = next((at, line) for at, line in numbered if re.search(pattern, line))
-    return prove(Mutant("", number, change(line)).of(program))
+    number = next(at for at, line in numbered if re.search(pattern, line))
+    return prove(Mutant("", number, change).of(program))
 
 
 @pytest.mark.parametrize("integers", ["exact", "near"])
@@ -169,6 +169,21 @@ def test_mistakes_between_bytes_are_found(integers: str, pattern: str, change: C
     program = tx8.compile(model, dtype="fp16", integers=integers).compiled
     assert program is not None
     assert wrong(program, pattern, change).differences
+
+
+def test_a_byte_without_a_sign_is_another_one_than_with_a_sign() -> None:
+    """Programs invert the highest bits of such outputs and inputs, and may leave that out."""
+    program = tx8.compile(byte_mlp(1, "uint8", 24, 40)[0], dtype="fp16", integers="exact").compiled
+    assert program is not None
+    assert prove(program).holds
+    assert wrong(program, r"ct\.xor", left_out).differences
+    assert not wrong(program, r"ct\.xor", lambda line: line.replace("n=640", "n=639")).holds
+
+
+def test_a_sum_of_integers_is_no_float() -> None:
+    program = tx8.compile(byte_mlp(1, "uint8", 24, 40)[0], dtype="fp16", integers="exact").compiled
+    assert program is not None
+    assert wrong(program, r"ct\.cvt\.int32\.fp32", left_out).differences
 
 
 @pytest.mark.parametrize("operand", ["q0", "q1", "bias", "scale_p", "psum"])

@@ -103,7 +103,7 @@ def test_a_row_that_is_written_over_an_old_one_is_found_in_step_2() -> None:
         at for at, line in enumerate(text) if re.search(r"slli\s+\w+, \w+, 6\s+# \(p mul 64\)", line)
     )
     register = text[number].split()[1].rstrip(",")
-    wrong = Mutant("a constant place", number + 1, f"        li {register}, 0")
+    wrong = Mutant("a constant place", number + 1, lambda _: f"        li {register}, 0")
     found = prove(wrong.of(program), sizes={"p": 0})
     first, second = each_step(found)
     assert first.holds, lines(first)

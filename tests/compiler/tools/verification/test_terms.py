@@ -31,8 +31,8 @@ def product(*after: tuple[str, list[str], list[str], dict[str, int]]) -> Graph:
 def changed(program: Program, pattern: str, change: Callable[[str], str], seed: int = 1) -> Proof:
     """The proof of a program whose first line with a pattern is another one."""
     texts = enumerate(program.text.splitlines(), 1)
-    number, line = next((number, line) for number, line in texts if re.search(pattern, line))
-    return prove(Mutant("changed", number, change(line)).of(program), seed)
+    number = next(number for number, line in texts if re.search(pattern, line))
+    return prove(Mutant("changed", number, change).of(program), seed)
 
 
 GEMM, BIAS = r"ne\.gemm", r"ct\.add\.vuv"
