@@ -33,7 +33,7 @@ from compiler.tools.execution import (
     view,
 )
 from compiler.tools.extensions import failure_in, load_all
-from compiler.tools.options import check_usage, chosen, make_parser
+from compiler.tools.options import check_entries, check_kernel, check_usage, chosen, make_parser
 from compiler.tools.outputs import check_files, check_files_of, check_files_of_entries, program_folder
 from compiler.tools.progress import ProgressLine, timing_table
 from tx8isa.errors import Tx8Error
@@ -243,10 +243,8 @@ def _run_entries(options: argparse.Namespace, path: Path, entries: EntryFile) ->
     """Compile several networks into one program."""
     from .driver import compile_entries
     from .frontend import load
-    from .tools.options import beside_entries
 
-    if other := beside_entries(options):
-        raise Tx8Error(f"{path}: {other} is about one graph, this file has several entries")
+    check_entries(options, path)
     models = entries.models(path)
     check_files_of_entries(options, path, models)
     graphs = {name: load(model) for name, model in models.items()}
@@ -283,11 +281,7 @@ def _run_kernel(options: argparse.Namespace, path: Path) -> int:
     """Compile a kernel of Triton for one launch."""
     from compiler.frontend.triton.kernels.command import compile_launch
 
-    from .tools.options import beside_kernel
-
-    if option := beside_kernel(options):
-        advice = "; run the image: tx8emu prog.bin" if option in ("--run", "--input") else ""
-        raise Tx8Error(f"{path}: {option} is for graphs; this is a kernel of Triton{advice}")
+    check_kernel(options, path)
     program = compile_launch(path, options, _one_chip(options))
     folder = program_folder(options, path)
     program.write(folder, options.text_only)

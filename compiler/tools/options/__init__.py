@@ -6,6 +6,6 @@ carries out.
 
 from .choosing import chosen
 from .parser import check_usage, make_parser
-from .taken import beside_entries, beside_kernel
+from .taken import check_entries, check_kernel
 
-__all__ = ["beside_entries", "beside_kernel", "check_usage", "chosen", "make_parser"]
+__all__ = ["check_entries", "check_kernel", "check_usage", "chosen", "make_parser"]

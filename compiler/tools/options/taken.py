@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection
+from pathlib import Path
+
+from tx8isa.errors import Tx8Error
 
 from .parser import make_parser
 
@@ -17,17 +20,21 @@ _OF_ENTRIES = frozenset(
 _OF_KERNELS = frozenset((*_OF_ALL, "issue", "grid", "arguments"))
 
 
-def beside_entries(options: argparse.Namespace) -> str:
-    """Return a given option that a file of several entries does not take; empty when there is none."""
-    return _other(options, _OF_ENTRIES)
+def check_entries(options: argparse.Namespace, path: Path) -> None:
+    """Raise Tx8Error for a given option that a file of several entries does not take."""
+    if option := _other(options, _OF_ENTRIES):
+        raise Tx8Error(f"{path}: {option} is about one graph, this file has several entries")
 
 
-def beside_kernel(options: argparse.Namespace) -> str:
-    """Return a given option that a kernel of Triton does not take; empty when there is none."""
-    return _other(options, _OF_KERNELS)
+def check_kernel(options: argparse.Namespace, path: Path) -> None:
+    """Raise Tx8Error for a given option that a kernel of Triton does not take."""
+    if option := _other(options, _OF_KERNELS):
+        advice = "; run the image: tx8emu prog.bin" if option in ("--run", "--input") else ""
+        raise Tx8Error(f"{path}: {option} is for graphs; this is a kernel of Triton{advice}")
 
 
 def _other(options: argparse.Namespace, taken: Collection[str]) -> str:
+    """Return a given option that is not taken; empty when there is none."""
     parser = make_parser()
     given = {name for name, value in vars(options).items() if value != parser.get_default(name)}
     for action in parser._actions:
