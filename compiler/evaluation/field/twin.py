@@ -15,6 +15,7 @@ import numpy as np
 
 from compiler.graph import FLOATS, Array, AttrValue, Graph, Node
 from compiler.operators import OPERATORS, call_of
+from compiler.operators.linear.attention import HIDES
 from tx8isa.numbers.formats import MANTISSA_BITS, Format
 
 _LARGEST = 2.0**12
@@ -117,14 +118,15 @@ def _as_scale(array: Array, count: int) -> Array:
 def _shortened(array: Array, bits: int) -> Array:
     """Round a constant to whole multiples of a power of two, at most 2**bits of them, and none to zero.
 
-    A single number stays: instructions hold it, and it stands for the simplest fraction near it.
+    A single number stays: instructions hold it, and it stands for the simplest fraction near it. Numbers of a
+    mask that hide keys become infinities.
     """
     if array.dtype.name not in FLOATS or array.size < 2:
         return array
     values = array.astype(np.float64)
     largest = float(np.abs(values).max())
     if not 0.0 < largest < _LARGEST:
-        return array
+        return np.where(array <= HIDES, np.array(-np.inf, array.dtype), array)
     unit = math.ldexp(1.0, math.frexp(largest)[1] - bits)
     whole = np.rint(values / unit)
     whole = np.where((whole == 0.0) & (values != 0.0), np.copysign(1.0, values), whole)

@@ -18,7 +18,7 @@ from compiler.codegen.teams.collective import WAYS
 from compiler.evaluation.sizes import Size, always, ever, here
 from compiler.graph import Array
 from compiler.lowering.record import Cut, Work
-from compiler.operators.linear.attention import matrices, result_order
+from compiler.operators.linear.attention import HIDES, matrices, result_order
 from compiler.operators.linear.strided import StridedView, compact
 from tx8isa.numbers.division import ceil_div, round_up
 from tx8isa.numbers.formats import Format
@@ -30,8 +30,6 @@ _MOST_SIZED = BLOCK
 """Queries of a block whose mask has a dynamic size: the transposed mask is one plane."""
 _WORTH_SHARING = 1 << 23
 """Least elements, loaded by all tiles together, for which the search tries teams."""
-_MASKED = -1e4
-"""The largest number in a mask that hides a key."""
 HIDDEN = {Format.FP16: -3.0e4, Format.FP32: -(2.0**100)}
 """The lowest number of a mask in the scratchpad; FP32's in wider formats. Infinity times 0 would be NaN.
 
@@ -174,7 +172,7 @@ def _is_causal(mask: _IdentityKey, queries: int, keys: int) -> bool:
     next."""
     values, reach = mask.array.reshape(queries, keys), keys - queries
     seen = np.tri(queries, keys, reach, dtype=bool)
-    return reach >= 0 and bool(np.all(np.where(seen, values == 0, values <= _MASKED)))
+    return reach >= 0 and bool(np.all(np.where(seen, values == 0, values <= HIDES)))
 
 
 def plan_of(kernel: Kernel, work: Work) -> AttentionPlan:

@@ -14,6 +14,8 @@ from compiler.operators.types import FLOAT, broadcast_shapes
 
 from .strided import StridedView, view_of
 
+HIDES = -1e4
+"""The largest number in a constant mask that hides a key."""
 VIEWS = ("view_q", "view_k", "view_v")
 """Attributes that hold the views of Q, K and V; empty: the operand itself has the axes of the matrices."""
 

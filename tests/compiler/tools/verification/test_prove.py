@@ -29,6 +29,7 @@ from network_draws import drawn as drawn_network
 from onnx_models import imported
 from paths import ROOT
 from program_mutants import Mutant, left_out
+from sharded_nets import Net
 from tx8isa.numbers.formats import Format
 
 WEIGHTS = draw(24, 16)
@@ -316,6 +317,16 @@ def test_what_a_fault_of_the_program_says_is_raised() -> None:
     beyond = Mutant("", number, lambda line: re.sub(r"dst=([^,]+)", r"dst=\1+0x7fffffff", line))
     with pytest.raises((emulator.Fault, GraphError)):
         proof_of(beyond, program)
+
+
+@pytest.mark.parametrize("hidden", [-1e4, -3e4, -9999.0, -np.inf])
+def test_numbers_of_a_mask_that_hide_keys(hidden: float) -> None:
+    """Programs leave out products with keys that a causal mask hides, so the number is not added."""
+    net = Net(64, 128)
+    mask = np.where(np.tri(64, dtype=bool), 0.0, hidden).astype(np.float32)
+    net.product(net.attention("x", 2, mask), 128, 128)
+    found = proof(net.graph())
+    assert found.holds, lines(found)
 
 
 # --- what is not proved -----------------------------------------------------------------------------------
