@@ -167,7 +167,7 @@ EFFECTS = {
     "group_cost": Effect(large_product, cycles),
     "group_stack": Effect(bottleneck, phases),
     "group_order": Effect(two_branches, barriers, "off"),
-    "barrier_opt": Effect(two_branches, wrong),
+    "barrier_opt": Effect(two_branches, wrong, "off"),
 }
 NEEDED = {
     "import": (AssertionError, normalized_first),
