@@ -177,13 +177,18 @@ def test_the_page_compares_the_networks_with_the_earlier_compiler(bench: SimpleN
     assert [line[:2] for line in lines] == [
         [name, network.dtype] for name, network in bench.schedule.NETWORKS.items()
     ]
-    for _, _, before, now, times, _, moved, least, most in lines:
-        ratio = float(now.replace(",", "")) / float(before.replace(",", ""))
-        assert float(times) == pytest.approx(ratio, abs=0.006)
-        assert float(most) == pytest.approx(float(moved) / float(least), abs=0.05)
+    for line in lines:
+        before, now, times, fast, slow, by_runtime, _, moved, least, more = (
+            float(cell.replace(",", "")) for cell in line[2:]
+        )
+        assert times == pytest.approx(now / before, abs=0.006)
+        assert fast < now < slow and now < by_runtime
+        assert more == pytest.approx(moved / least, abs=0.05)
 
 
 def test_a_row_of_the_comparison(bench: SimpleNamespace) -> None:
     run = bench.schedule.Run
-    found = bench.schedule.Comparison(run(1000.0, 8_000_000), run(600.0, 5_000_000), 4_000_000)
-    assert found.cells("net", "fp16") == ["net", "fp16", "1,000", "600", "0.60", "8.0", "5.0", "4.0", "1.25"]
+    before, others = run(1000.0, 8_000_000, {}), {"least": 500.0, "most": 900.0, "c_runtime": 1234.0}
+    found = bench.schedule.Comparison(before, run(600.0, 5_000_000, others), 4_000_000)
+    cycles = ["1,000", "600", "0.60", "500", "900", "1,234"]
+    assert found.cells("net", "fp16") == ["net", "fp16", *cycles, "8.0", "5.0", "4.0", "1.25"]
