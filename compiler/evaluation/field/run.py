@@ -45,6 +45,7 @@ class FieldGraph:
         """Nodes without a meaning in the field, and what they do."""
         self.by_numbers: list[Node] = []
         """Nodes that find integers in floats, such as the places of the largest; numbers decide these."""
+        self._integers: Mapping[str, Array] = {}
         self.decided: set[str] = set()
         """The values that follow from such integers."""
 
@@ -80,9 +81,11 @@ class FieldGraph:
         """The integers that a node finds in a run of the graph with numbers."""
         self.by_numbers.append(node)
         self.decided.update(node.outputs)
-        made = tuple(self.graph.tensors[name] for name in node.outputs if name)
-        found = numbers(replace(self.graph, outputs=made, states=()))
-        return [found.get(name) for name in node.outputs]
+        if not self._integers:  # one run computes those of all nodes
+            made = (self.graph.tensors[name] for each in self.graph.nodes for name in each.outputs if name)
+            integers = tuple(tensor for tensor in made if not tensor.is_float)
+            self._integers = numbers(replace(self.graph, outputs=integers, states=()))
+        return [self._integers.get(name) for name in node.outputs]
 
     def _unknown(self, name: str) -> Value:
         tensor = self.graph.tensors[name] if name else None

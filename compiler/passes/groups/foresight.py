@@ -65,7 +65,7 @@ class Foresight:
             self._share[each] = min(share, self._share.get(each, share))
 
     def cycles(self, groups: Numbers) -> float:
-        """The cycles of a sequence: known ones, or those that follow from its parts."""
+        """Return the known cycles of a sequence, or foretell them from its parts."""
         if groups in self._known:
             return self._known[groups]
         if groups not in self._foretold:

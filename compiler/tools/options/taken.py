@@ -1,4 +1,4 @@
-"""The options that a file of several entries takes, and those that a kernel of Triton takes."""
+"""Refuses options that a file of several entries, or a kernel of Triton, does not take."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def rewritten(program: Program, sizes: Mapping[str, int]) -> Graph:
 
 
 def twin_maker(program: Program) -> Twin:
-    """What makes the twin of a program's graph."""
+    """Return the function that makes the twin of a program's graph."""
     factors = () if program.spread is None else long_factors(rewritten(program, {}))
     return partial(twin_of, compute=compute_format(program.dtype), factors=factors)
 

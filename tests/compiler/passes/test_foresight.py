@@ -44,7 +44,7 @@ class PricedBorders:
 
 
 def foresight(cycles: Sequence[int], possible: set[Numbers], known: dict[Numbers, float]) -> Foresight:
-    """What is foretold of groups in a row."""
+    """Return the foresight for groups in a row."""
     borders: Any = PricedBorders([PricedGroup(each) for each in cycles])
     found = Foresight(borders, possible)
     for groups, searched in known.items():
@@ -76,7 +76,7 @@ def test_what_was_searched_is_known() -> None:
 
 
 def test_groups_of_which_nothing_is_known_take_a_share_of_their_time() -> None:
-    """Of two groups without a searched sequence, 0.4 of 1,000 cycles each."""
+    """Two groups without a searched sequence take 0.4 of 1,000 cycles each."""
     assert foresight([1000] * 6, ROW, {}).cycles((2, 3)) == pytest.approx(800)
 
 

@@ -1,4 +1,4 @@
-"""What finds a mistake in a program: its proof, ``--strict``, a fault, tolerances, or nothing."""
+"""Judges a mistake in a program: the proof, ``--strict``, a fault or tolerances find it, or nothing does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from compiler.tools.verification.prove import prove
 from program_mutants import Mutant
 
 _SEEDS = (1, 2, 3)
-"""Of the inputs with which a mistake without effect gives the same bytes."""
+"""Seeds of the inputs that must give the same bytes, if a mistake is without effect."""
 
 
 class End(StrEnum):
@@ -42,7 +42,7 @@ class Judge:
         self._right = cache(lambda at: _bytes(program, self._inputs[at]))
 
     def end(self, mutant: Mutant) -> End:
-        """What finds a mistake."""
+        """Judge a mistake by what finds it first."""
         try:
             wrong = mutant.of(self.program)
             proof = prove(wrong, explain=False)

@@ -30,7 +30,7 @@ _SEED = 5
 
 @dataclass(frozen=True)
 class Judged:
-    """What became of a mutant."""
+    """A mutant and its judgement."""
 
     kind: str
     line: str
