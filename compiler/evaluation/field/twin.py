@@ -118,15 +118,17 @@ def _as_scale(array: Array, count: int) -> Array:
 def _shortened(array: Array, bits: int) -> Array:
     """Round a constant to whole multiples of a power of two, at most 2**bits of them, and none to zero.
 
-    A single number stays: instructions hold it, and it stands for the simplest fraction near it. Numbers of a
-    mask that hide keys become infinities.
+    A single number stays: instructions hold it, and it stands for the simplest fraction near it. Numbers that
+    hide keys become infinities in a constant with only such numbers and zeros.
     """
     if array.dtype.name not in FLOATS or array.size < 2:
         return array
     values = array.astype(np.float64)
     largest = float(np.abs(values).max())
     if not 0.0 < largest < _LARGEST:
-        return np.where(array <= HIDES, np.array(-np.inf, array.dtype), array)
+        hidden = values <= HIDES
+        is_mask = bool(np.all(hidden | (values == 0.0)))
+        return np.where(hidden, np.array(-np.inf, array.dtype), array) if is_mask else array
     unit = math.ldexp(1.0, math.frexp(largest)[1] - bits)
     whole = np.rint(values / unit)
     whole = np.where((whole == 0.0) & (values != 0.0), np.copysign(1.0, values), whole)

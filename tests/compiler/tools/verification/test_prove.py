@@ -329,6 +329,14 @@ def test_numbers_of_a_mask_that_hide_keys(hidden: float) -> None:
     assert found.holds, lines(found)
 
 
+def test_a_large_number_of_a_bias_stays() -> None:
+    """An infinity would hide all that is added to it."""
+    bias = draw(16)
+    bias[3] = -20000.0
+    made = graph([("Add", ["x", "b"], ["y"], {})], {"x": (8, 16)}, {"b": bias})
+    np.testing.assert_array_equal(twin_of(made, Format.FP16).constants["b"], bias)
+
+
 # --- what is not proved -----------------------------------------------------------------------------------
 
 
