@@ -53,7 +53,7 @@ class Trial:
 
     ``ends`` are its cycles at both ends of the ranges of the machine's figures; None if it was too slow to
     contend. ``ahead``: in a stack, the cycles that the phase before may hide. ``kinds``: the shares of the
-    price of each kind of command that its cycles include.
+    price of each kind of command that its cycles include. ``tiles``: the tiles that have work.
     """
 
     cut: Cut | None
@@ -63,6 +63,7 @@ class Trial:
     ends: tuple[int, int] | None = None
     ahead: int = 0
     kinds: Shares = field(default_factory=dict)
+    tiles: int = 0
 
     @property
     def rank(self) -> float:
@@ -100,9 +101,10 @@ class Search:
         ahead: Estimator | None = None,
         kinds: Callable[[Kernel], Shares] | None = None,
         use: KindUse | None = None,
+        tiles: Estimator | None = None,
     ) -> None:
         self.estimator, self.effort, self.clock, self.progress = estimator, effort, clock, progress
-        self.at_ends, self.ahead, self.kinds, self.use = at_ends, ahead, kinds, use
+        self.at_ends, self.ahead, self.kinds, self.use, self.tiles = at_ends, ahead, kinds, use, tiles
         self._done = self._all = self._tried = 0
         self.unfinished = 0
         """Templates whose candidates were not all tried because time was up."""
@@ -222,7 +224,8 @@ class Search:
     def _priced(self, template: Template, cut: Cut | None) -> tuple[Trial, Kernel]:
         kernel = generate("p", replace(template.work, cut=cut), template.target)
         shares = NOTHING if self.kinds is None else self.kinds(kernel)
-        return Trial(cut, self.estimator(kernel), kernel.spm_bytes, kinds=shares), kernel
+        tiles = 0 if self.tiles is None else self.tiles(kernel)
+        return Trial(cut, self.estimator(kernel), kernel.spm_bytes, kinds=shares, tiles=tiles), kernel
 
 
 def candidates(template: Template, rule: Trial) -> Iterator[Cut]:

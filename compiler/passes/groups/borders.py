@@ -8,7 +8,7 @@ each end. One that only just pays is judged at both ends and between them, like 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -50,10 +50,12 @@ class Borders:
 
     def __init__(self, context: Context, groups: Sequence[GroupOp], decided: Mapping[GroupOp, Trial]) -> None:
         self.context, self.decided = context, decided
-        ends = (at_end(context.machine, end) for end in (End.LEAST, End.MIDDLE, End.MOST))
+        ends = [at_end(context.machine, end) for end in (End.LEAST, End.MIDDLE, End.MOST)]
         self.barrier = RangeCycles(*map(barrier_cycles, ends))
+        self._kind = RangeCycles(*(end.timing.issue.kind.value for end in ends))
         self.groups = groups
         self.free = {each: self._is_free(each) for each in groups}
+        self._used = dict(self._used_before())
         whole = RangeCycles(1, 1, 1)
         for each in groups:
             whole = whole.plus(self.alone(each)).plus(self.barrier)
@@ -72,8 +74,7 @@ class Borders:
 
     def gain(self, groups: Sequence[GroupOp], together: Trial) -> int:
         """Cycles that one phase of all groups saves."""
-        joined = range_of_trial(together)
-        return self.saved(self.apart(groups), joined, self.is_close(groups, together))
+        return self.saved(self.apart(groups), self.as_one(groups, together), self.is_close(groups, together))
 
     def saved(self, apart: RangeCycles, joined: RangeCycles, close: bool) -> int:
         """Saved cycles; with ``close``, the ends of the ranges count too."""
@@ -92,9 +93,28 @@ class Borders:
         if self.free[group]:
             return RangeCycles(0, 0, 0)
         if group in self.decided:
-            return range_of_trial(self.decided[group])
+            return self.as_one((group,), self.decided[group])
         estimate = 0 if group.estimate is None else group.estimate.value.data
         return RangeCycles(estimate, estimate, estimate)
+
+    def as_one(self, groups: Sequence[GroupOp], trial: Trial) -> RangeCycles:
+        """The cycles of groups as one phase, with those of the commands that other tiles have used before.
+
+        A kind of command is dear once on each tile. The estimates include that once in a program, but a
+        phase on more tiles than all before waits for it again.
+        """
+        used = self._used[groups[0]]
+        late = sum(0 < used.get(kind, 0) < trial.tiles for kind in trial.kinds)
+        return range_of_trial(trial).plus(self._kind, late)
+
+    def _used_before(self) -> Iterator[tuple[GroupOp, Mapping[str, int]]]:
+        """For each group, on how many tiles each kind of command is used before."""
+        used: dict[str, int] = {}
+        for each in self.groups:
+            yield each, dict(used)
+            trial = self.decided.get(each)
+            if trial is not None and not self.free[each]:
+                used |= {kind: max(trial.tiles, used.get(kind, 0)) for kind in trial.kinds}
 
     @cached_property
     def owners(self) -> dict[GroupOp, list[GroupOp]]:

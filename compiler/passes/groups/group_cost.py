@@ -103,6 +103,7 @@ def search_of(context: Context, alone: bool = False, groups: Shares = NOTHING) -
         ahead=estimates.ahead,
         kinds=estimates.kinds,
         use=context.kind_use,
+        tiles=estimates.tiles,
     )
 
 

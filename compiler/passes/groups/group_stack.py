@@ -210,7 +210,7 @@ class _Candidates:
         groups = self.found[numbers]
         joint = self.sequences.searched(groups, self.borders)
         if joint is not None:
-            self._foresight.learn(numbers, joint.result.best.cycles or 0)
+            self._foresight.learn(numbers, self.borders.as_one(groups, joint.result.best).middle)
             gain = self.borders.gain(groups, joint.result.best)
             if gain > self._least:
                 self.known[numbers] = _Stack(self, numbers, gain, joint)

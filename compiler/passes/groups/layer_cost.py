@@ -16,7 +16,7 @@ from compiler.passes.base import Context
 from compiler.passes.work import target_of, work_of
 from compiler.search.cost import NOTHING, Estimates, Shares, Trace, trace_of
 
-from .borders import Borders, RangeCycles, range_of_trial
+from .borders import Borders, RangeCycles
 from .sequences import Joint, Sequences
 
 LEAST_BARRIERS, _LEAST_WITHIN = 0.5, 1.0
@@ -159,7 +159,7 @@ class LayerCost:
         total = RangeCycles(0, 0, 0)
         for each in row:
             if isinstance(each, Joint):
-                total = total.plus(range_of_trial(each.result.best))
+                total = total.plus(self.borders.as_one(each.groups, each.result.best))
             else:
                 total = total.plus(self.borders.alone(each))
         return total

@@ -102,6 +102,10 @@ class Estimates:
         """The part of the cycles that the phase before may hide."""
         return self._estimate(kernel).ahead
 
+    def tiles(self, kernel: Kernel) -> int:
+        """The tiles that have work."""
+        return self._estimate(kernel).tiles
+
     def _estimate(self, kernel: Kernel) -> Estimate:
         if self._last is None or self._last[0] is not kernel:
             trace = self._trace(kernel)
