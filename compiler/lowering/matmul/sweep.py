@@ -144,14 +144,14 @@ class _Sweep:
 
     def _step(self, step: Value) -> None:
         """Multiply a chunk, bring the next one, load pieces of the one after, and finish the block before."""
-        self._multiply(step)
         if ever(self.steps > 1):
             self._send(step + 1)
             self._bring(step + 1)
-        if ever(self.steps > 2):
-            self._stage(step + 2)
+        self._multiply(step)
         if ever(self.turns > 1):
             self._end_block_before(step)
+        if ever(self.steps > 2):
+            self._stage(step + 2)
         if self.plan.has_teams:
             meet(self.kernel, self.everyone)
 
