@@ -2,7 +2,8 @@
 
 A chunk is a matrix in planes of 64 lanes. If a team of tiles needs it, each tile loads and converts a piece
 into a staging buffer and sends it to all. A piece is some whole planes, some rows of one plane, or some rows
-of all planes. Pieces of several planes are loaded in long runs (``codegen.slices.long_runs``).
+of all planes. Pieces of several planes are loaded in long runs (``codegen.slices.long_runs``). Or tiles send
+rows as they lie in DDR, and each tile moves all rows to planes: then all tiles load, and in the longest runs.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from tx8isa.numbers.layouts import LINE_BYTES
 
 from .product import ConstantPlanes, Matrix, PlaneBox, Product
 
+ALONE, IN_PLANES, BY_ROWS = 1, 2, 3
+"""Steps from a load to the product, for each tile alone, and for tiles that send pieces in planes or rows."""
 _CONVERTED = 1 << 14
 """Elements that a tile loads and converts at a time for itself."""
 
@@ -36,7 +39,8 @@ class ChunkShape:
     ``slots``: chunks that the scratchpad keeps. ``team``: number of tiles that share the loads. ``raw``:
     bytes of an element in DDR, 0 if it has the engine's format there; ``compute``: the format of the product.
     ``packed``: the chunk lies in planes in DDR. ``terms``: rows are terms of the product, so pieces of all
-    planes may be multiplied one after another.
+    planes may be multiplied one after another. ``by_rows``: tiles send rows, and each moves all to planes.
+    ``together``: chunks that a tile loads at once, in longer runs; their slots are adjacent.
     """
 
     rows: int
@@ -48,6 +52,8 @@ class ChunkShape:
     compute: Format
     packed: bool = False
     terms: bool = False
+    by_rows: bool = False
+    together: int = 1
 
     @property
     def each(self) -> int:
@@ -62,7 +68,7 @@ class ChunkShape:
     def row_pieces(self) -> int:
         """Number of pieces of all planes into which the team divides the rows; 1 if pieces are whole
         planes."""
-        if not self.terms or self.team == 1 or self.packed or self.planes == 1:
+        if not self.terms or self.team == 1 or self.packed or self.planes == 1 or self.by_rows:
             return 1
         blocks = self.rows // BLOCK
         parts = max(parts for parts in range(1, self.team + 1) if blocks % parts == 0)
@@ -71,7 +77,7 @@ class ChunkShape:
     @cached_property
     def group(self) -> int:
         """Whole planes of a piece: as few as the team can deal, or as many as are converted at a time."""
-        if (self.team == 1 and not self.raw) or self.row_pieces > 1:
+        if (self.team == 1 and not self.raw) or self.row_pieces > 1 or self.by_rows:
             return self.planes
         least = ceil_div(self.planes, self.team) if self.team > 1 else _CONVERTED // (self.rows * BLOCK)
         whole = [size for size in range(1, self.planes + 1) if self.planes % size == 0]
@@ -82,6 +88,8 @@ class ChunkShape:
     @cached_property
     def splits(self) -> int:
         """Number of pieces into which a plane is cut if it is a group of its own, or all planes are."""
+        if self.by_rows:
+            return self.team
         if self.row_pieces > 1:
             return self.row_pieces
         if self.group > 1 or not self.fixed:
@@ -114,8 +122,11 @@ class ChunkShape:
     def bytes(self) -> int:
         """Scratchpad bytes of slots and staging buffers."""
         raw = 2 * round_up(self.piece_elements * self.raw, LINE_BYTES)
-        compact = 0 if self.packed or self.group == 1 else 2 * self.piece_elements * (self.raw or self.each)
-        staged = self.slots * self.slot_bytes + 2 * self.staged_bytes
+        compact = 2 * self.together * self.piece_elements * (self.raw or self.each)
+        if self.packed or self.by_rows or self.group == 1:
+            compact = 0
+        arrived = 2 * self.by_rows
+        staged = (self.slots + arrived) * self.slot_bytes + 2 * self.staged_bytes
         return part_count(self.compute) * staged + raw + compact
 
 
@@ -153,8 +164,12 @@ class Feed:
         parts = part_count(product.compute)
         self._slots = [kernel.buffer(name, shape.slots * shape.slot_bytes) for _ in range(parts)]
         self._staged: list[Value] = []
+        self._arrived: list[Value] = []
+        """Two slots for the rows of a chunk, as tiles send them."""
         if team.size > 1:
             self._staged = [kernel.buffer(f"{name}_part", 2 * shape.staged_bytes) for _ in range(parts)]
+        if shape.by_rows:
+            self._arrived = [kernel.buffer(f"{name}_sent", 2 * shape.slot_bytes) for _ in range(parts)]
 
     def claim(self) -> None:
         """Reserve the memory of slots and staging buffers from the first call to the last.
@@ -162,10 +177,17 @@ class Feed:
         Other tiles write the slots and the DTE reads the staging buffers, unseen by this tile's instructions.
         """
         if self.team.size > 1:
-            for base in self._slots:
+            for base in self._arrived or self._slots:
                 self.kernel.receive(base)
             for base in self._staged:
                 self.kernel.keep_alive(base)
+
+    @property
+    def ahead(self) -> int:
+        """Steps from the load of a tile's piece of a chunk to the product of the chunk."""
+        if self.team.size == 1:
+            return ALONE
+        return BY_ROWS if self.shape.by_rows else IN_PLANES
 
     @property
     def converted(self) -> bool:
@@ -191,11 +213,24 @@ class Feed:
             self._load(chunk, piece, self._stage(turn))
 
     def send(self, chunk: Chunk, turn: Value, slot: Value) -> None:
-        """Send this tile's piece to a slot of all tiles of the team."""
-        size = self._elements(chunk) * self.shape.each
+        """Send this tile's piece to a slot of all tiles of the team, or its rows to where ``arrange`` reads
+        them.
+        """
+        size, targets = self._elements(chunk) * self.shape.each, self.slot(slot)
+        if self.shape.by_rows:
+            targets = self._sent(turn)
         with own_parts(self.kernel, self.team, self.shape.pieces) as piece:
-            for source, target in zip(self._stage(turn), self.slot(slot), strict=True):
+            for source, target in zip(self._stage(turn), targets, strict=True):
                 send(self.kernel, self.team, source, target + size * piece, size)
+
+    def arrange(self, turn: Value, slot: Value) -> None:
+        """Move the rows of a chunk that have arrived to the planes of a slot."""
+        fmt, shape = engine_format(self.product.compute), self.shape
+        for source, target in zip(self._sent(turn), self.slot(slot), strict=True):
+            into_planes(self.kernel, fmt, target, source, (1, shape.rows), shape.lanes)
+
+    def _sent(self, turn: Value) -> list[Value]:
+        return [base + turn * self.shape.slot_bytes for base in self._arrived]
 
     def _stage(self, turn: Value) -> list[Value]:
         return [base + turn * self.shape.staged_bytes for base in self._staged]
@@ -234,16 +269,21 @@ class Feed:
         row = piece % shape.splits * rows
         x, inner = (row, plane) if matrix.along_k else (plane, row)
         first = matrix.first(self.product.batch(chunk.batch), chunk.x + x, chunk.k + inner)
-        tensor, source, lanes = matrix.tensor, matrix.tensor.at(first), shape.group * BLOCK
+        planes = shape.group * shape.together
+        tensor, source, lanes = matrix.tensor, matrix.tensor.at(first), planes * BLOCK
         most = shape.rows // shape.splits
         together = most if lanes == matrix.pitch else 1
+        if shape.by_rows:
+            loops = dma_loops((matrix.pitch, 1), (rows, lanes))
+            self.kernel.emit(f"rdma.{tensor.fmt.token}", dst=target, src=source, **loops)
+            return
         if reorders(self.kernel, CompactSlice(most, 1, lanes, tensor.bytes_each, together), loading=True):
             compact = self.kernel.buffer("rows", most * lanes * tensor.bytes_each)
             loops = dma_loops((matrix.pitch, 1), (rows, lanes))
             self.kernel.emit(f"rdma.{tensor.fmt.token}", dst=compact, src=source, **loops)
             into_planes(self.kernel, tensor.fmt, target, compact, (1, rows), lanes)
             return
-        loops = dma_loops((BLOCK, matrix.pitch, 1), (shape.group, rows, BLOCK))
+        loops = dma_loops((BLOCK, matrix.pitch, 1), (planes, rows, BLOCK))
         self.kernel.emit(f"rdma.{tensor.fmt.token}", dst=target, src=source, **loops)
 
 

@@ -8,14 +8,14 @@ can divide the terms (``split``). A small right operand can be in all tiles (``s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from compiler.codegen.kernel import Kernel, Target
 from compiler.codegen.slices.aligned import channel_vector
-from compiler.codegen.slices.rates import rates_of
+from compiler.codegen.slices.rates import Rates, rates_of
 from compiler.codegen.slices.tensors import DdrTensor, broadcast_view, copy_views, whole
 from compiler.evaluation.sizes import Size, always
 from compiler.graph import FLOATS
@@ -79,16 +79,29 @@ def product_cuts(target: Target, work: Work, product: Product) -> Iterator[Cut]:
     elif not product.packed:
         blocks = row_blocks(product, target.tiles, target.spm_bytes, problem.extra)
         yield from (each.cut() for each in blocks)
-    kinds: set[tuple[str, str, bool]] = set()
-    for plan in plans:
-        kind = plan.stay, plan.team_loads, few and plan.k == problem.k
-        if kind not in kinds and not (few and meets_in_vain(problem, plan, rates)):
-            kinds.add(kind)
-            yield plan.cut()
+    yield from (plan.cut() for plan in _of_each_kind(problem, plans, rates, few))
     if not few:
         yield _BLOCKS
     if not likely:
         yield from (split.cut() for _, split in dealt)
+
+
+def _of_each_kind(
+    problem: MatmulProblem, plans: Sequence[MatmulPlan], rates: Rates, few: bool
+) -> Iterator[MatmulPlan]:
+    """The cheapest plan for each choice of resident and shared operands; then the cheapest that deals
+    otherwise, because a search may try only the first."""
+    kinds, others = dict[tuple[str, str, bool], set[str]](), list[MatmulPlan]()
+    for plan in plans:
+        dealt = kinds.setdefault((plan.stay, plan.team_loads, few and plan.k == problem.k), set())
+        if plan.deal in dealt or (few and meets_in_vain(problem, plan, rates)):
+            continue
+        if dealt:
+            others.append(plan)
+        else:
+            yield plan
+        dealt.add(plan.deal)
+    yield from others
 
 
 @lowering(

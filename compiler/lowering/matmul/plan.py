@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler.codegen.slices.precision import engine_format, part_count
 from compiler.codegen.slices.tensors import BLOCK
@@ -30,6 +30,8 @@ _SPARE = 12 << 10
 _SUMS = 8
 """Bytes of the FP32 sums of two blocks, for each element of one."""
 _MOST_ROWS, _MOST_COLUMNS = 2048, 1024
+_TOGETHER = (4, 2)
+"""Chunks that may be loaded at once."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,8 @@ class MatmulPlan:
     """``grid``: tiles along batches, rows and columns; ``m``, ``n``, ``k``: sizes of a slice.
 
     ``stay``: left, right or none; ``share``: rows (of the left operand), columns (of the right one), both or
-    none.
+    none. ``deal``: what tiles send of operands that they share, pieces in planes or rows as in DDR.
+    ``together``: chunks of a left operand that stays which a tile loads at once, in longer runs.
     """
 
     grid: tuple[int, int, int]
@@ -109,6 +112,8 @@ class MatmulPlan:
     team_loads: str
     rows: EvenRows | None = None
     """Blocks of at most ``m`` rows, for a dynamic number of rows."""
+    deal: str = "planes"
+    together: int = 1
 
     @property
     def left_team(self) -> int:
@@ -153,7 +158,18 @@ class MatmulPlan:
         slots = max(self.chunks(problem), 2) if self.stay == "left" else 2
         fixed = not problem.left_along_k or (self.rows is None and problem.m % self.m == 0)
         rows, lanes = (self.m, self.k) if problem.left_along_k else (self.k, self.m)
-        return chunk_shape(rows, lanes, fixed, slots, self.left_team, problem.left_raw, problem.compute)
+        by_rows = fixed and self._by_rows(self.left_team, rows, lanes)
+        return chunk_shape(
+            rows,
+            lanes,
+            fixed,
+            slots,
+            self.left_team,
+            problem.left_raw,
+            problem.compute,
+            by_rows=by_rows,
+            together=self.together,
+        )
 
     def right(self, problem: MatmulProblem) -> ChunkShape:
         slots = max(self.chunks(problem), 2) if self.stay == "right" else 2
@@ -168,7 +184,12 @@ class MatmulPlan:
             problem.compute,
             problem.packed,
             problem.left_along_k and not problem.right_along_k,
+            not problem.packed and self._by_rows(self.right_team, rows, lanes),
         )
+
+    def _by_rows(self, team: int, rows: int, lanes: int) -> bool:
+        """True if the tiles of a team send each other rows of a chunk."""
+        return self.deal == "rows" and team > 1 and lanes > BLOCK and rows % team == 0
 
     def store_pieces(self, problem: MatmulProblem) -> int:
         """Number of pieces in which a block is stored, so that no meeting waits long for a store."""
@@ -205,11 +226,13 @@ class MatmulPlan:
 
     def cut(self) -> Cut:
         """This plan as a cut, the form in which the search stores it."""
-        return Cut(
-            tuple(zip(("batch", "m", "n"), self.grid, strict=True)),
-            (("m", self.m), ("n", self.n), ("k", self.k)),
-            (("stay", self.stay), ("share", self.team_loads)),
-        )
+        sizes = [("m", self.m), ("n", self.n), ("k", self.k)]
+        if self.together > 1:
+            sizes.append(("together", self.together))
+        choices = [("stay", self.stay), ("share", self.team_loads)]
+        if self.deal != "planes":
+            choices.append(("deal", self.deal))
+        return Cut(tuple(zip(("batch", "m", "n"), self.grid, strict=True)), tuple(sizes), tuple(choices))
 
 
 def plan_of(problem: MatmulProblem, cut: Cut, tiles: int) -> MatmulPlan:
@@ -219,7 +242,8 @@ def plan_of(problem: MatmulProblem, cut: Cut, tiles: int) -> MatmulPlan:
     sizes = (cut.size("m"), cut.size("n"), cut.size("k"))
     stay, share = cut.choice("stay", "none"), cut.choice("share", "none")
     rows = row_blocks(problem.m, grid[1], sizes[0], alone=share == "none")
-    plan = MatmulPlan(grid, *sizes, stay, share, rows)
+    deal, together = cut.choice("deal", "planes"), dict(cut.sizes).get("together", 1)
+    plan = MatmulPlan(grid, *sizes, stay, share, rows, deal, together)
     equal = (
         math.prod(grid) <= tiles
         and problem.batches % grid[0] == 0
@@ -229,6 +253,8 @@ def plan_of(problem: MatmulProblem, cut: Cut, tiles: int) -> MatmulPlan:
         and problem.k % plan.k == 0
         and plan.column_turns(problem) > 0
         and (problem.left_along_k or (rows is None and plan.m % BLOCK == problem.m % plan.m == 0))
+        and (plan.together == 1 or (plan.together > 0 and _loads_together(problem, plan, plan.together)))
+        and deal in ("planes", "rows")
     )
     if not equal:
         raise ValueError(f"{plan} does not divide a product of {problem.sizes} evenly")
@@ -243,15 +269,27 @@ def candidates(problem: MatmulProblem, tiles: int, room: int) -> Iterator[Matmul
         for m, n in itertools.product(_row_sizes(problem, grid[1]), _column_sizes(problem, grid[2])):
             if _SUMS * m * n > room:
                 continue
-            for stay, share in itertools.product(("none", "left", "right"), _ways_to_share(grid)):
+            for stay, (share, deal) in itertools.product(("none", "left", "right"), _ways_to_share(grid)):
                 fitting = 0
                 for inner in _inner_sizes(problem):
-                    plan = MatmulPlan(grid, m, n, inner, stay, share)
+                    plan = MatmulPlan(grid, m, n, inner, stay, share, deal=deal)
                     if _useful(problem, plan) and plan.bytes(problem) <= room:
-                        yield plan
+                        yield _with_long_runs(problem, plan, room)
                         fitting += 1
                     if fitting == 2:
                         break
+
+
+def _with_long_runs(problem: MatmulProblem, plan: MatmulPlan, room: int) -> MatmulPlan:
+    """The plan with as many chunks loaded at once as fit."""
+    joined = (replace(plan, together=count) for count in _TOGETHER if _loads_together(problem, plan, count))
+    return next((each for each in joined if each.bytes(problem) <= room), plan)
+
+
+def _loads_together(problem: MatmulProblem, plan: MatmulPlan, count: int) -> bool:
+    """True if each tile loads its own chunks of a left operand that stays, ``count`` or a multiple of it."""
+    alone = plan.stay == "left" and plan.left_team == 1 and not problem.left_raw
+    return alone and problem.left_along_k and plan.chunks(problem) % count == 0
 
 
 def _grids(problem: MatmulProblem, tiles: int) -> Iterator[tuple[int, int, int]]:
@@ -296,15 +334,18 @@ def _inner_sizes(problem: MatmulProblem) -> list[int]:
     return [problem.k // parts for parts in _divisors(blocks) if problem.k // parts <= LARGEST_CHANNELS]
 
 
-def _ways_to_share(grid: tuple[int, int, int]) -> list[str]:
-    """The choices of sharing: nothing, or everything that two tiles need."""
+def _ways_to_share(grid: tuple[int, int, int]) -> list[tuple[str, str]]:
+    """The choices of sharing: nothing, or everything that two tiles need, in planes or by rows."""
     names = {(False, False): [], (False, True): ["rows"], (True, False): ["columns"], (True, True): ["both"]}
-    return ["none", *names[grid[1] > 1, grid[2] > 1]]
+    found = names[grid[1] > 1, grid[2] > 1]
+    return [("none", "planes"), *itertools.product(found, ("planes", "rows"))]
 
 
 def _useful(problem: MatmulProblem, plan: MatmulPlan) -> bool:
     """True if the operand that stays is used again, and has several chunks whose order matters."""
     if plan.column_turns(problem) < 1:
+        return False
+    if plan.deal == "rows" and not (plan.left(problem).by_rows or plan.right(problem).by_rows):
         return False
     again = {"left": plan.column_turns(problem), "right": plan.row_turns(problem), "none": 2}[plan.stay]
     return again > 1

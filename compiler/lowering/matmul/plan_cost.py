@@ -106,7 +106,8 @@ def _step(
             of_tile = shape.pieces * (shape.rows // shape.splits) / shape.team
             runs += of_tile * tiles
             own += of_tile * rates.run
-            moves += shape.rows * shape.planes * (shape.group > 1) / min(shape.team, shape.pieces)
+            moved_by = 1 if shape.by_rows else min(shape.team, shape.pieces)
+            moves += shape.rows * shape.planes * (shape.group > 1) / moved_by
         loads = ceil_div(shape.pieces, shape.team)
         own += loads * rates.transfer
         issue += loads * rates.issue * (1 if not shape.raw else 1 + part_count(problem.compute))

@@ -1,8 +1,8 @@
 """Large products by plan: a pipeline over the chunks of all blocks of a tile.
 
-Step s multiplies chunk s. Meanwhile the next chunk is loaded, from DDR or by the tiles that share it, and the
-block before it is stored. Chunks alternate between two slots, or have one slot each if they stay. Tiles that
-share anything meet once for each step (``codegen.share``); all have equally many steps.
+Step s multiplies chunk s. Meanwhile later chunks are loaded, from DDR or by the tiles that share them, and
+the block before is stored. Chunks alternate between two slots, or have one slot each if they stay. Tiles
+that share anything meet once for each step; all have equally many steps.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tx8isa.numbers.division import round_up
 from tx8isa.numbers.layouts import LINE_BYTES
 
 from .blocks import OperandRange, load_operand, right_operand
-from .feed import Chunk, Feed, Source
+from .feed import ALONE, BY_ROWS, Chunk, Feed, Source
 from .plan import MatmulPlan, MatmulProblem
 from .product import Product, constant_planes
 from .result import ResultBlock, finish, sums_format
@@ -51,10 +51,7 @@ def _if_rows(
 
 @dataclass(frozen=True)
 class _Place:
-    """The position of a step: the tile's block number.
-
-    Numbers of chunk, batch and blocks; the block's rows.
-    """
+    """The position of a step: numbers of the tile's block, chunk, batch and blocks; the rows of the block."""
 
     turn: Value
     chunk: Value
@@ -97,6 +94,8 @@ class _Sweep:
         self.left = Feed(kernel, product, "a", Source(product.left), plan.left(problem), left_team)
         self.right = Feed(kernel, product, "b", right, plan.right(problem), right_team)
         self.everyone = grid.team(kernel, 1, 2) if plan.has_teams else alone
+        self.ahead = sorted({feed.ahead for feed in (self.left, self.right)} - {ALONE}, reverse=True)
+        """Steps from the load of a tile's piece to its product, for the operands that tiles share."""
         self.chunks = plan.chunks(problem)
         self.passes = plan.row_turns(problem) if plan.stay == "right" else plan.column_turns(problem)
         self.turns = problem.batches // plan.grid[0] * plan.row_turns(problem) * plan.column_turns(problem)
@@ -143,32 +142,43 @@ class _Sweep:
         self._finish_tail(self.turns - 1)
 
     def _step(self, step: Value) -> None:
-        """Multiply a chunk, bring the next one, load pieces of the one after, and finish the block before."""
+        """Multiply a chunk, bring the next one, load pieces of later ones, and finish the block before."""
         if ever(self.steps > 1):
-            self._send(step + 1)
+            for ahead in self.ahead:
+                self._send(step + ahead - 1, ahead)
             self._bring(step + 1)
-        self._multiply(step)
         if ever(self.turns > 1):
             self._end_block_before(step)
-        if ever(self.steps > 2):
-            self._stage(step + 2)
+        if ever(self.steps > 1):
+            self._arrange(step + 1)
+        self._multiply(step)
+        for ahead in self.ahead:
+            if ever(self.steps > ahead):
+                self._stage(step + ahead, ahead)
         if self.plan.has_teams:
             meet(self.kernel, self.everyone)
 
     def _begin(self) -> None:
-        """Bring the first chunk to its slot, and begin to load pieces of the second.
+        """Bring the first chunk to its slot, send the next ones as far as slots are free, and begin to load
+        pieces of the one after.
 
         Nothing is sent before all tiles are done with the scratchpad's data of the phase before.
         """
-        self._stage(0)
+        for ahead in self.ahead:
+            self._stage(0, ahead)
         self._bring(0)
         if self.tail is not None:
             self.tail.load(self.grid.position[0])
         if self.plan.has_teams:
             meet(self.kernel, self.everyone)
-            self._send(0)
-            if ever(self.steps > 1):
-                self._stage(1)
+        for step in range(max(self.ahead, default=ALONE) - 1):
+            for ahead in self.ahead:
+                if ahead > step + 1 and ever(self.steps > step):
+                    self._send(step, ahead)
+                if ahead > step + 1 and ever(self.steps > step + 1):
+                    self._stage(step + 1, ahead)
+            if step:
+                self._arrange(0)
             meet(self.kernel, self.everyone)
 
     def _place(self, step: Value) -> _Place:
@@ -189,10 +199,10 @@ class _Sweep:
         """The first row of the block."""
         return first_row(self.plan.rows, self.plan.m, place.row)
 
-    def _each(self, step: Value, shared: bool) -> Iterator[tuple[Feed, Chunk, Value]]:
-        """The operands that this step brings, ``shared`` ones or the others: feed, chunk, slot."""
+    def _each(self, step: Value, ahead: int) -> Iterator[tuple[Feed, Chunk, Value]]:
+        """Feed, chunk and slot of a step's operands that are loaded ``ahead`` steps before."""
         for name, feed in (("left", self.left), ("right", self.right)):
-            if (feed.team.size > 1) != shared:
+            if feed.ahead != ahead:
                 continue
             again = step // self.chunks % self.passes if self.plan.stay == name else 0
             with self.kernel.if_zero(again + step // self.steps):
@@ -215,16 +225,21 @@ class _Sweep:
         return step // self.passes % 2
 
     def _bring(self, step: Value) -> None:
-        for feed, chunk, slot in self._each(step, shared=False):
-            feed.bring(chunk, slot)
+        for feed, chunk, slot in self._each(step, ALONE):
+            with self.kernel.if_zero(chunk.number % feed.shape.together):
+                feed.bring(chunk, slot)
 
-    def _stage(self, step: Value) -> None:
-        for feed, chunk, _ in self._each(step, shared=True):
+    def _stage(self, step: Value, ahead: int) -> None:
+        for feed, chunk, _ in self._each(step, ahead):
             feed.stage(chunk, step % 2)
 
-    def _send(self, step: Value) -> None:
-        for feed, chunk, slot in self._each(step, shared=True):
+    def _send(self, step: Value, ahead: int) -> None:
+        for feed, chunk, slot in self._each(step, ahead):
             feed.send(chunk, step % 2, slot)
+
+    def _arrange(self, step: Value) -> None:
+        for feed, _, slot in self._each(step, BY_ROWS):
+            feed.arrange(step % 2, slot)
 
     def _multiply(self, step: Value) -> None:
         """The product of a step, added to the sums of its block unless it is the first chunk."""

@@ -126,13 +126,51 @@ GRIDS = [
 ]
 
 
-def cut_of(grid: tuple[int, ...], sizes: tuple[int, ...], stay: str, share: str) -> Cut:
+def cut_of(grid: tuple[int, ...], sizes: tuple[int, ...], stay: str, share: str, deal: str = "planes") -> Cut:
+    """``sizes``: m, n, k, and perhaps the chunks that a tile loads at once."""
     names = ("batch", "m", "n")
     return Cut(
         tuple(zip(names, grid, strict=True)),
-        tuple(zip(("m", "n", "k"), sizes, strict=True)),
-        (("stay", stay), ("share", share)),
+        tuple(zip(("m", "n", "k", "together"), sizes, strict=False)),
+        (("stay", stay), ("share", share), ("deal", deal)),
     )
+
+
+@pytest.mark.parametrize(
+    ("fmt", "stored"), [(Format.FP16, None), (Format.BF16, Format.FP32), (Format.FP32, None)]
+)
+@pytest.mark.parametrize(
+    ("grid", "sizes", "stay", "share"),
+    [
+        ((1, 16, 1), (16, 256, 64, 4), "left", "columns"),
+        ((1, 4, 4), (64, 128, 64), "none", "both"),
+        ((1, 2, 4), (32, 128, 128), "right", "both"),
+        ((1, 1, 4), (128, 128, 128), "left", "rows"),
+        ((1, 3, 2), (86, 128, 64), "none", "both"),
+    ],
+)
+def test_tiles_that_send_rows(
+    grid: tuple[int, ...], sizes: tuple[int, ...], stay: str, share: str, fmt: Format, stored: Format | None
+) -> None:
+    """Every tile loads some rows of a chunk, all of their columns in one run, and gets the others' rows.
+
+    64 rows are not divided among 3 tiles, nor the rows of blocks of which the last one has fewer.
+    """
+    if stored or fmt is Format.FP32:
+        sizes = sizes[:3]  # what is converted is loaded in smaller pieces
+    case = made((256, 256 + 7), (256 + 7, 512 + 40), fmt, stored=stored)
+    case = case.cut(cut_of(grid, sizes, stay, share, "rows"))
+    lines = case.check()
+    runs = [int(line.split("n=")[1].split(",")[0]) for line in lines if "rdma" in line and "iter0=" in line]
+    assert max(runs) >= (sizes[1] if share == "columns" else 64)
+
+
+@pytest.mark.parametrize(("deal", "together"), [("columns", 1), ("rows", 3), ("planes", 8), ("planes", 0)])
+def test_unknown_ways_to_load_are_refused(deal: str, together: int) -> None:
+    case = made((256, 256), (256, 512), Format.FP16)
+    case = case.cut(cut_of((1, 4, 1), (64, 64, 64, together), "left", "columns", deal))
+    with pytest.raises(ValueError, match="does not divide a product of 1 x 256 x 256 x 512 evenly"):
+        attempt("p0", case.work, Target(16, SPM, Format.FP16), SPM, False)
 
 
 @pytest.mark.long
