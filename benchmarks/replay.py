@@ -2,12 +2,15 @@
 
     python benchmarks/replay.py REV [NAME ...]     the programs that differ, with what differs
     python benchmarks/replay.py REV --same         the same; exit status 1 if a program differs
+    python benchmarks/replay.py REV --page         cycles of both trees' programs as a table of
+                                                   docs/benchmarks.md
     python benchmarks/replay.py --list             the names of the programs
 
 REV is a revision, which gets an environment of its own in build/replay, or the folder of a checkout with one
 in ``.venv``. Each tree compiles, assembles and simulates with its own tools. The results of a revision are
 kept there, so that the second comparison with it takes half the time. Hazards are counted only for programs
-that differ, and only in this tree.
+that differ, and only in this tree. With ``--page`` this tree simulates the programs of both, so one model of
+time judges them.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +34,10 @@ from _programs import Program, programs
 from schedule import ROOT, sources_of
 
 KEPT = ROOT / "build" / "replay"
+PAGE = ROOT / "docs" / "benchmarks.md"
+BEGIN, END = "<!-- replay -->", "<!-- end of replay -->"
+"""The table in the page is between these lines."""
+HEAD = "| program | cycles, {} | now | times | least | most | by the C runtime |"
 _SECONDS = 900
 """The longest that a tool may take; then its exit status is 124."""
 
@@ -50,6 +57,8 @@ class Made:
     """Bytes that DDR moves."""
     commands: int = 0
     """Instructions of the engines."""
+    c_runtime: float = 0
+    """Cycles if the vendor's C runtime submits the commands; 0 for several chips."""
     results: str = ""
     """Digest of the outputs for random inputs."""
     refused: str = ""
@@ -57,14 +66,19 @@ class Made:
 
 @dataclass(frozen=True)
 class Tree:
-    """A checkout, the folder of its tools, and the file that keeps its results if it never changes."""
+    """A checkout, the folder of its tools, and the file that keeps its results if it never changes.
+
+    ``emulator``: the folder of the emulator that runs its programs, if it is not its own.
+    """
 
     root: Path
     tools: Path
     kept: Path | None = None
+    emulator: Path | None = None
 
     def run(self, tool: str, *words: object) -> subprocess.CompletedProcess[str]:
-        command = ["timeout", str(_SECONDS), str(self.tools / tool), *map(str, words)]
+        folder = self.emulator if self.emulator is not None and tool == "tx8emu" else self.tools
+        command = ["timeout", str(_SECONDS), str(folder / tool), *map(str, words)]
         return subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=False)
 
     def made(self, program: Program, model: Path) -> Made:
@@ -129,6 +143,7 @@ def _measured(image: Path, stats: Mapping[str, Any], results: Path) -> Made:
         ends["most"],
         sum(path["bytes"] for path in paths),
         sum(chip["engine_instructions"] for chip in chips),
+        ends.get("c_runtime", 0),
         outputs.hexdigest(),
     )
 
@@ -206,6 +221,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("revision", nargs="?", help="a revision, or the folder of a checkout")
     parser.add_argument("names", nargs="*", metavar="NAME", help="programs (default: all)")
     parser.add_argument("--same", action="store_true", help="exit status 1 if a program differs")
+    parser.add_argument("--page", action="store_true", help="write a table of cycles into docs/benchmarks.md")
     parser.add_argument("--list", action="store_true", help="print the names of the programs")
     options = parser.parse_args(arguments)
     known = {program.name: program for program in programs()}
@@ -217,7 +233,11 @@ def main(arguments: Sequence[str]) -> int:
     if unknown := [name for name in options.names if name not in known]:
         parser.error(f"no program is named {unknown[0]!r}; --list prints the names")
     chosen = [known[name] for name in options.names] or list(known.values())
-    differing = _compared(tree_of(options.revision), chosen)
+    other = tree_of(options.revision)
+    if options.page:
+        write_page(options.revision, other, chosen)
+        return 0
+    differing = _compared(other, chosen)
     return int(options.same and differing > 0)
 
 
@@ -233,6 +253,31 @@ def _compared(other: Tree, chosen: Sequence[Program]) -> int:
         print(f"{program.name:<22} {'; '.join(found) or refused}", flush=True)
     print(f"{len(chosen)} programs, {differing} differ")
     return differing
+
+
+def write_page(revision: str, other: Tree, chosen: Sequence[Program]) -> None:
+    """Write the table of cycles of both trees' programs, all simulated by this tree."""
+    this = this_tree()
+    other = replace(other, kept=None, emulator=this.tools)
+    rows = [HEAD.format(revision), "|" + "---|" * (HEAD.count("|") - 1)]
+    for program, before, after in zip(chosen, made_by(other, chosen), made_by(this, chosen), strict=True):
+        print(row := table_row(program.name, before, after), flush=True)
+        rows.append(row)
+    text = PAGE.read_text(encoding="utf-8")
+    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    table = "\n".join(rows)
+    PAGE.write_text(f"{text[:begin]}\n{table}\n{text[end:]}", encoding="utf-8")
+
+
+def table_row(name: str, before: Made, after: Made) -> str:
+    """A program's cycles in both trees and their quotients; a dash where a tree refuses it, or has no such
+    figure."""
+    pairs = [
+        (getattr(before, what), getattr(after, what)) for what in ("cycles", "least", "most", "c_runtime")
+    ]
+    cycles = [f"{number:,.0f}" if number else "-" for number in pairs[0]]
+    times = [f"{new / old:.2f}" if old and new else "-" for old, new in pairs]
+    return f"| {' | '.join([name, *cycles, *times])} |"
 
 
 if __name__ == "__main__":

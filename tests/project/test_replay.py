@@ -71,6 +71,15 @@ def test_names_and_revisions_that_are_none() -> None:
         assert found.returncode and said in found.stderr.splitlines()[-1]
 
 
+def test_a_row_of_the_page_has_quotients_of_cycles() -> None:
+    with benchmark_modules("replay") as modules:
+        made, row = modules.replay.Made, modules.replay.table_row
+        before = made(cycles=2000, least=1000, most=4000, c_runtime=5000)
+        after = made(cycles=1500, least=900, most=2000, c_runtime=2500)
+        assert row("a", before, after) == "| a | 2,000 | 1,500 | 0.75 | 0.90 | 0.50 | 0.50 |"
+        assert row("b", made(refused="no such option"), after) == "| b | - | 1,500 | - | - | - | - |"
+
+
 def test_every_model_is_one_of_onnx_or_of_the_examples(tmp_path: Path) -> None:
     """Models of random weights are the same in every run; networks are left to those who compile them."""
     with benchmark_modules("_graphs", "_programs") as modules:
