@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from emulator.memory.shapes import sized_outputs
 from emulator.program import Program, chip_name
 from emulator.watch.prove.memory import Places
 from emulator.watch.prove.observer import FieldRun
+from emulator.watch.prove.step import Functions
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.prime_field import Elements, PrimeField
 
@@ -42,13 +44,17 @@ class FieldStepResult:
 class FieldSession(ProgramSession):
     """A session of a program, executed in prime fields too; on several chips names are those of sessions.
 
+    ``functions`` are those that the program may read from tables.
+
     Each step runs on numbers and on elements. Only the bytes of the states stay in DDR until the next step,
     together with their elements and marks; all else is as after loading.
     """
 
-    def __init__(self, program: Program, field: PrimeField) -> None:
+    def __init__(
+        self, program: Program, field: PrimeField, functions: Functions = MappingProxyType({})
+    ) -> None:
         super().__init__(program, field=field)
-        self.field = field
+        self.field, self._functions = field, functions
         self._kept: dict[str, npt.NDArray[np.float32]] = {}
         self._placed: Mapping[str, Elements] = {}
         self._keeps_results = False
@@ -97,6 +103,7 @@ class FieldSession(ProgramSession):
     def _prepare(self, run: FieldRun, number: int, first: FieldRun) -> None:
         """Put the elements of states and inputs into the memory of a chip."""
         alone = len(self._chips) == 1
+        run.functions = self._functions
         if self._keeps_results:
             run.keep_results("" if alone else f" of chip {number}", None if run is first else first)
         for name, (chip, _, each) in self._states.items():

@@ -20,6 +20,8 @@ from compiler.tools.run import RunFault
 from tx8isa.machine.description import Machine
 from tx8isa.numbers.prime_field import Elements, PrimeField
 
+from .tables import NO_FUNCTIONS, Functions
+
 if TYPE_CHECKING:
     from emulator.session.order import OrderProof
     from emulator.watch.prove.results import Results
@@ -53,12 +55,12 @@ class FieldSteps:
     Inputs and outputs are those of the whole graph, which several chips get and give in parts.
     """
 
-    def __init__(self, program: Program, field: PrimeField) -> None:
+    def __init__(self, program: Program, field: PrimeField, functions: Functions = NO_FUNCTIONS) -> None:
         import emulator
         from emulator.session.field_session import FieldSession
 
         loaded = emulator.Program(read_again(program.image, "prog.bin"), program.machine)
-        self._session, self._spread = FieldSession(loaded, field), program.spread
+        self._session, self._spread = FieldSession(loaded, field, functions), program.spread
 
     def step(
         self, elements: Mapping[str, Elements], real: Mapping[str, Array], keep_results: bool = False

@@ -29,6 +29,7 @@ from .findings import Proof
 from .graft import grafted
 from .recipes import Recipes, one_chip
 from .session import ProofSession
+from .tables import NO_FUNCTIONS, functions_of
 
 Numbers = Mapping[str, Array]
 """Arrays of inputs, by name."""
@@ -36,6 +37,8 @@ STEPS = 3
 """Steps of a program with states."""
 _REWRITES = 2
 """The passes up to the one that rewrites the graph."""
+_TABLE = "ct.lut16 "
+"""The instruction that reads a table of a function."""
 _VALUE = re.compile(r"\b[cv]\.\d+\b")
 """The symbol of a value without a name of its own; its number depends on how many constants are equal."""
 _SCALAR = re.compile(r"\b(src1=|q[01]=)(-?\d[\d.e+-]*)")
@@ -101,8 +104,11 @@ class Prover:
         elif sizes:
             raise GraphError([f"the program has one size, not {', '.join(sizes)}"])
         field = PrimeField(self.seed, has_exponentials(self._made), self._compute)
-        session = ProofSession(self._twin, field, self.seed, self._explain)
         recipes, before = Recipes(field, self.program), list[Proof]()
+        functions = NO_FUNCTIONS
+        if _TABLE in self._made.text:
+            functions = functions_of(self._graphs(point)[1], self._compute, field, recipes.computed)
+        session = ProofSession(self._twin, field, self.seed, self._explain, functions)
         for numbers in given:
             proof = self._step(session, recipes, point, numbers)
             if not session.has_states:
@@ -118,25 +124,33 @@ class Prover:
         self, session: ProofSession, recipes: Recipes, point: Mapping[str, int], numbers: Numbers
     ) -> Proof:
         """The proof of the next step, at a point."""
-        program, source = self.program, self.program.ranges
-        if source is not None:
-            program = replace(program, graph=source.graph_at(point))
-        given = rewritten(program, point)
-        if program.spread is None:
-            graph = self._twin_of(given)
-        else:  # chips get parts of the model's constants, before anything is rewritten
-            twin = replace(program, graph=self._twin_of(program.graph))
-            graph = rewritten(twin, point)
-            for factor, node in long_factors(graph).items():
-                raise GraphError(
-                    [f"--prove: {node} has the factor {factor:g}: on several chips it must be a power of two"]
-                )
+        source = self.program.ranges
+        given, graph = self._graphs(point)
         wanted = FieldGraph(graph, self._compute, session.field, recipes.computed)
-        proof = session.step(program.graph, wanted, numbers)
+        proof = session.step(self._program_at(point).graph, wanted, numbers)
         alike = [node.op for node in given.nodes] == [node.op for node in graph.nodes]
         same = alike and same_code(self.program, self._made, factors_of(given, graph))
         names = () if source is None else source.ranges.names
         return replace(proof, same_code=same, sizes={name: point[name] for name in names})
+
+    def _program_at(self, point: Mapping[str, int]) -> Program:
+        """The program with the graph that it has at a point."""
+        source = self.program.ranges
+        return self.program if source is None else replace(self.program, graph=source.graph_at(point))
+
+    def _graphs(self, point: Mapping[str, int]) -> tuple[Graph, Graph]:
+        """The graph at a point, as the rewrites leave it, and its twin."""
+        program = self._program_at(point)
+        given = rewritten(program, point)
+        if program.spread is None:
+            return given, self._twin_of(given)
+        # chips get parts of the model's constants, before anything is rewritten
+        graph = rewritten(replace(program, graph=self._twin_of(program.graph)), point)
+        for factor, node in long_factors(graph).items():
+            raise GraphError(
+                [f"--prove: {node} has the factor {factor:g}: on several chips it must be a power of two"]
+            )
+        return given, graph
 
 
 def _after(

@@ -24,6 +24,7 @@ from tx8isa.numbers.prime_field import Elements, PrimeField
 
 from .field_run import FieldOutcome, FieldSteps
 from .findings import Difference, Proof, compared
+from .tables import NO_FUNCTIONS, Functions
 from .terms import TermSearch
 
 _SAMPLE = 32
@@ -35,14 +36,23 @@ _Given = tuple[dict[str, Elements], dict[str, Array]]
 class ProofSession:
     """Steps of a program and of its graph; ``seed`` draws the inputs.
 
-    ``explain``: look for what makes an output wrong.
+    ``explain``: look for what makes an output wrong. ``functions``: those that the program may read from
+    tables.
     The first step begins with random states. Each later step begins with the states of the step before: the
     program with its memory, the graph with its own values.
     """
 
-    def __init__(self, twin: Program, field: PrimeField, seed: int, explain: bool = True) -> None:
+    def __init__(
+        self,
+        twin: Program,
+        field: PrimeField,
+        seed: int,
+        explain: bool = True,
+        functions: Functions = NO_FUNCTIONS,
+    ) -> None:
         self._twin, self.field, self._seed, self._explain = twin, field, seed, explain
-        self._running = FieldSteps(twin, field)
+        self._functions = functions
+        self._running = FieldSteps(twin, field, functions)
         self._given: list[_Given] = []
         self._carried: dict[str, Value] = {}
 
@@ -97,7 +107,7 @@ class ProofSession:
 
     def _again(self) -> FieldOutcome:
         """Run the last step once more, after those before it, and keep the results of its instructions."""
-        running = FieldSteps(self._twin, self.field)
+        running = FieldSteps(self._twin, self.field, self._functions)
         for given in self._given[:-1]:
             running.step(*given)
         return running.step(*self._given[-1], keep_results=True)

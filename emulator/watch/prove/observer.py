@@ -25,7 +25,7 @@ from . import matrix, tensors, transfers, vectors
 from .core import CoreMoves
 from .memory import FieldMemory, Places, Taken
 from .results import Results
-from .step import FieldStep, NotFollowed
+from .step import FieldStep, Functions, NotFollowed
 
 RULES: dict[type, Callable[[FieldStep], None]] = {
     **vectors.RULES,
@@ -43,6 +43,8 @@ class FieldRun(Observer):
 
     def __init__(self, tiles: Sequence[Tile], engines: Engines, ddr: Bytes, field: PrimeField) -> None:
         self.field, self._engines = field, engines
+        self.functions: Functions = {}
+        """Functions that programs read from tables."""
         self.ddr = FieldMemory(ddr, field)
         self.scratchpads = [FieldMemory(tile.spm.data, field) for tile in tiles]
         self.not_followed: Counter[str] = Counter()
@@ -99,7 +101,8 @@ class FieldRun(Observer):
         words = view_i64(entry + 8 * queues.E_FIELDS, len(names))
         values = dict(zip(names, words.tolist(), strict=True))
         fmt = Format(values["format"]) if record.formats else None
-        step = FieldStep(record, fmt, values, self.scratchpads[tile.number], self.ddr, self.field)
+        spm = self.scratchpads[tile.number]
+        step = FieldStep(record, fmt, values, spm, self.ddr, self.field, self.functions)
         if self._keeps:
             place = f"tile {tile.number}{self._chip}"
             self.issued.append((place, int(tile.words[state.PC]), record.mnemonic))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,6 +18,8 @@ from tx8isa.table.encoding import argument_values, unpack_lanes
 from .memory import FieldMemory, Places
 
 Shape = tuple[int, int, int, int]
+Functions = Mapping[bytes, Callable[[Elements], Elements]]
+"""Functions of elements, by the bytes of the tables that hold them."""
 
 
 class NotFollowed(Exception):
@@ -34,6 +36,7 @@ class FieldStep:
     spm: FieldMemory
     ddr: FieldMemory
     field: PrimeField
+    functions: Functions
     written: Elements | None = None
     """Its results; None if it computes nothing or literals."""
     computed: tuple[Places, Elements, Format] | None = None

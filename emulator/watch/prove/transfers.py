@@ -61,13 +61,33 @@ def gather(step: FieldStep) -> None:
     size = (meaning.bits or step.form.bits) // 8
     places = step.vector("src1", count, size)
     if not step.literal(places):
-        raise NotFollowed("a gather by indices that are elements")
+        look_up(step, places)
+        return
     index = np.zeros(count, np.int64)
     for byte in range(size):
         index |= step.spm.data[places + byte].astype(np.int64) << 8 * byte
     sources = step.values["src0"] + (index if meaning.in_bytes else index * size)
     sources = np.minimum(sources, step.spm.data.size - size)
     step.spm.move(sources, step.vector("dst", count, size), size)
+
+
+def look_up(step: FieldStep, places: Places) -> None:
+    """Apply the function whose table is read at numbers, which are the offsets of its words.
+
+    Entries for NaN and infinities, which no number needs, do not count.
+    """
+    meaning, first, count = step.meaning, step.values["src0"], step.values.get("entries", 0)
+    fmt = Format.FP16
+    if meaning.in_bytes and meaning.bits == fmt.bits and count:
+        words = first + np.arange(count * (fmt.bits // 8))
+        table = step.spm.data[words].view(np.float16) + np.float16(0)  # no zero is negative
+        table[~np.isfinite(np.arange(0, 2 * count, 2).astype(np.uint16).view(np.float16))] = 0
+        function = step.functions.get(table.tobytes())
+        are_words = not (step.spm.data[places] & 1).any()
+        if function is not None and are_words and step.literal(words):
+            step.write(step.vector("dst", places.size, fmt.bits // 8), function(step.read(places, fmt)), fmt)
+            return
+    raise NotFollowed("a gather by indices that are elements")
 
 
 def compress(step: FieldStep) -> None:

@@ -222,7 +222,8 @@ def unpack(step: FieldStep) -> None:
 
 
 def bitwise(step: FieldStep) -> None:
-    """Packed bits are literals; the highest bits of whole bytes can be inverted."""
+    """Packed bits are literals; the highest bits of whole bytes can be inverted, and the lowest of FP16
+    numbers cleared, which rounds them."""
     form = step.meaning.form
     bits = _count(step, form)
     count = -(-bits // 8)
@@ -234,6 +235,9 @@ def bitwise(step: FieldStep) -> None:
         step.spm.clear(step.values["dst"], count)
     elif form is Form.VUV and _name(step) == "xor" and bits % 8 == 0 and _has_signs(step, operands[1]):
         step.write(step.vector("dst", count, 1), step.read(operands[0], Format.INT8), Format.UINT8)
+    elif form is Form.VUV and _name(step) == "and" and bits % 16 == 0 and _clears_last(step, operands[1]):
+        places = step.vector("dst", count // 2, 2)
+        step.write(places, step.read(step.vector("src0", count // 2, 2), Format.FP16), Format.FP16)
     else:
         raise NotFollowed("bits of elements")
 
@@ -241,6 +245,12 @@ def bitwise(step: FieldStep) -> None:
 def _has_signs(step: FieldStep, places: Places) -> bool:
     """True for a byte with its highest bit alone."""
     return places.size == 1 and step.literal(places) and bool(step.spm.data[places[0]] == 0x80)
+
+
+def _clears_last(step: FieldStep, places: Places) -> bool:
+    """True for words of 16 bits without their lowest bit."""
+    words = places.size % 2 == 0 and step.literal(places)
+    return words and bool((step.spm.data[places].reshape(-1, 2) == (0xFE, 0xFF)).all())
 
 
 RULES: dict[type, Callable[[FieldStep], None]] = {

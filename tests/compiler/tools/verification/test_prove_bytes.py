@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,16 @@ from compiler.tools.verification.prove import prove
 from compiler_harness import graph
 from float_nets import small_cnn
 from program_mutants import Mutant, left_out
-from quantised_nets import bottlenecks, byte_mlp, fires, matrices, pooled_bytes, products, residual
+from quantised_nets import (
+    bottlenecks,
+    byte_encoder,
+    byte_mlp,
+    fires,
+    matrices,
+    pooled_bytes,
+    products,
+    residual,
+)
 
 RNG = np.random.default_rng(1)
 ZERO, ZEROS = np.array(0, np.int8), np.zeros(16, np.int8)
@@ -114,9 +124,10 @@ NETWORKS: dict[str, Callable[[], Any]] = {
     "sharded": lambda: byte_mlp(1, "uint8", 64, 128),
     "pooled": lambda: pooled_bytes(1, "uint8", 64, 128, 8),
     "stack": lambda: bottlenecks(2, 64, 32, 6, 6, 2),
+    "encoder": lambda: byte_encoder(1, "int8"),
 }
 """Networks of floats with bytes inside, which one or the other way to bytes computes."""
-LONG = ("unsigned convolutions", "residual", "stack", "pooled")
+LONG = ("unsigned convolutions", "residual", "stack", "pooled", "encoder")
 
 
 @pytest.mark.parametrize(
@@ -145,11 +156,11 @@ def test_a_network_that_the_compiler_quantises_is_proved() -> None:
 # --- mistakes ---------------------------------------------------------------------------------------------
 
 
-def wrong(program: Program, pattern: str, change: Callable[[str], str]) -> Proof:
+def wrong(program: Program, pattern: str, change: Callable[[str], str], explain: bool = True) -> Proof:
     """The proof of a program whose first instruction that fits a pattern is changed."""
     numbered = enumerate(program.text.splitlines(), 1)
     number = next(at for at, line in numbered if re.search(pattern, line))
-    return prove(Mutant("", number, change).of(program))
+    return prove(Mutant("", number, change).of(program), explain=explain)
 
 
 @pytest.mark.parametrize("integers", ["exact", "near"])
@@ -169,6 +180,33 @@ def test_mistakes_between_bytes_are_found(integers: str, pattern: str, change: C
     program = tx8.compile(model, dtype="fp16", integers=integers).compiled
     assert program is not None
     assert wrong(program, pattern, change).differences
+
+
+@cache
+def with_table() -> Program:
+    """A program in which a product reads the bytes of GELU from a table."""
+    program = tx8.compile(byte_encoder(1, "uint8", rows=16)[0], dtype="fp16").compiled
+    assert program is not None and "ct.lut16" in program.text
+    return program
+
+
+def test_a_table_stands_for_a_function_only_if_all_its_entries_are_right() -> None:
+    program = with_table()
+    found = prove(program)
+    assert found.holds and not found.reserves, lines(found)
+    moved = partial(re.sub, r"dst=([^,]+)", r"dst=\1+128")
+    assert wrong(program, r"ct\.lut16", moved, explain=False).differences
+
+
+@pytest.mark.long
+def test_tables_of_other_functions_are_open() -> None:
+    """Words that begin later hold no function of the graph; odd offsets are not of words."""
+    for pattern, change in (
+        (r"ct\.lut16", lambda line: re.sub(r"src0=([^,]+)", r"src0=\1+2", line)),
+        (r"ct\.and\.bv", lambda line: ""),
+    ):
+        mistaken = wrong(with_table(), pattern, change, explain=False)
+        assert not mistaken.holds and any("ct.lut16" in each for each in mistaken.reserves)
 
 
 def test_a_byte_without_a_sign_is_another_one_than_with_a_sign() -> None:
