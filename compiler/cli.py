@@ -23,7 +23,6 @@ from compiler.tools.execution import (
     inputs_of,
     mistakes,
     parallel_of,
-    prove,
     ranged_source,
     report_text,
     say,
@@ -34,6 +33,7 @@ from compiler.tools.execution import (
 )
 from compiler.tools.extensions import failure_in, load_all
 from compiler.tools.options import check_entries, check_kernel, check_usage, chosen, make_parser
+from compiler.tools.options.proving import prove, prove_kernel
 from compiler.tools.outputs import check_files, check_files_of, check_files_of_entries, program_folder
 from compiler.tools.progress import ProgressLine, timing_table
 from tx8isa.errors import Tx8Error
@@ -287,7 +287,7 @@ def _run_kernel(options: argparse.Namespace, path: Path) -> int:
     program.write(folder, options.text_only)
     if not options.quiet:
         say(options, f"{program}; in {folder}")
-    return 0
+    return prove_kernel(options, program) if options.prove else 0
 
 
 def _compiled(

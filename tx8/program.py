@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import asm
 import emulator
-from asm.image import Buffer, Image, image_of_entry, image_parts, read_again
+from asm.image import Buffer, Image, image_of_entry, image_parts, names_nodes, read_again
 from compiler.evaluation.integers import with_integers
 from emulator.memory.buffers import check_array
 from tx8.inputs.arrays import Trees, bind
@@ -168,16 +168,17 @@ class Program:
     ) -> Proof:
         """Prove in prime fields that the program computes its graph, at the usual ``sizes`` or given ones.
 
-        For a program with states, this many ``steps`` are proved; or one for each mapping, which has arrays
-        of integers for the step. A program from a file needs ``model`` and the options of ``compile``. Fault
-        when the program stops.
+        ``steps`` of a program with states: their number, or arrays of integers for each. A program from a
+        file needs ``model``, and options of ``compile`` if it was compiled from a graph. Fault when it stops.
         """
-        from compiler.tools.verification.prove import prove
+        from compiler.tools.verification import images, prove
 
+        if model is not None and not names_nodes(self.image):
+            return images.prove_image(self, graph_of(model, (), None, **options), seed)
         made = self if model is None else compile(model, machine=self.machine, **options)
         if made.compiled is None:
             raise Tx8Error("the program was not compiled here: prove(model) takes its model and options")
-        return prove(made.compiled, seed, None if made is self else self.image, sizes, steps)
+        return prove.prove(made.compiled, seed, None if made is self else self.image, sizes, steps)
 
     def prove_order(self, sizes: Mapping[str, int] | None = None) -> OrderProof:
         """Prove that accesses which nothing orders share no bytes, at every size or at the given ones."""

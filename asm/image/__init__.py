@@ -17,7 +17,7 @@ from .chips import image_of_chip
 from .chips import section_of as section_of_chips
 from .dwarf import debug_sections
 from .entry_points import image_of_entry
-from .lines import named_place
+from .lines import named_place, names_nodes
 from .note import SegmentNote, check_version, decode_note, encode_note, image_fields
 from .plain import plain_image
 from .symbols import SYMBOL_BYTES, SymbolReader, SymbolTable, pack_symbols
@@ -62,6 +62,7 @@ __all__ = [
     "image_of_entry",
     "image_parts",
     "named_place",
+    "names_nodes",
     "read_again",
     "read_image",
     "section_of_chips",

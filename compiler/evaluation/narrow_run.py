@@ -14,7 +14,7 @@ import numpy as np
 from compiler.graph import FLOATS, Array, Graph, Node
 from compiler.operators import OPERATORS
 from compiler.operators.expansion.builder import widened
-from tx8isa.numbers.formats import EXPONENT_BITS, MANTISSA_BITS, Format, widen
+from tx8isa.numbers.formats import Format, largest_number
 from tx8isa.numbers.rounding import rounded
 
 from .host_run import HostRun, KeptGrids
@@ -35,7 +35,7 @@ class NarrowRun(HostRun):
         super().__init__(graph, kept)
         self.fmt, self.precise = fmt, set(precise)
         self.held: dict[str, float] = {}
-        self._limit = _largest(fmt)
+        self._limit = largest_number(fmt)
         self._narrow: dict[str, Array] = {}
         self._narrows = True
 
@@ -91,9 +91,3 @@ class NarrowRun(HostRun):
 
     def _in_format(self, array: Array) -> Array:
         return widened(rounded(array, self.fmt))
-
-
-def _largest(fmt: Format) -> float:
-    """The largest finite number of a format."""
-    exponent, mantissa = EXPONENT_BITS[fmt], MANTISSA_BITS[fmt]
-    return float(widen((((1 << exponent) - 1) << mantissa) - 1, exponent, mantissa))

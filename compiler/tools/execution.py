@@ -215,7 +215,7 @@ def execute(
     try:
         outcome = run.check(program, inputs, _watch(options, graph, program), source)
     except run.RunFault as fault:
-        return _faulted(options, program, fault), None
+        return faulted(options, program, fault), None
     if options.output_dir:
         run.write_arrays(chosen_folder(options, options.output_dir, graph), outcome.outputs)
     say(options, run.table(outcome))
@@ -236,11 +236,12 @@ def _asked(options: argparse.Namespace, program: Program) -> str:
     return options.asked_dtype or program.dtype
 
 
-def _faulted(options: argparse.Namespace, program: Program, fault: RunFault) -> int:
+def faulted(options: argparse.Namespace, program: Program | None, fault: RunFault) -> int:
+    """Print why a program stopped; return the exit status. A kernel has no ``program``."""
     note(f"tx8cc: fault: {fault}")
     for text in fault.unwritten:
         tell(error_line("tx8cc", text), INPUT_AT_FAULT)
-    if options.json:
+    if options.json and program is not None:
         from .verdicts import fault_document
 
         print_out(fault_document(program, _asked(options, program), fault))
@@ -298,7 +299,7 @@ def verify_nodes(
             source,
         )
     except run.RunFault as fault:
-        return _faulted(options, program, fault), None
+        return faulted(options, program, fault), None
     say(options, nodes.table(found))
     if options.json:
         from .verdicts import nodes_document
@@ -330,46 +331,6 @@ def view(
     checks = None if verified is None else verified.checks
     files = write_view(options.view, path, bound_reader(options, ModelFile(path)), program, outcome, checks)
     say(options, one_line(f"view: {', '.join(map(str, files))}"))
-
-
-def prove(options: argparse.Namespace, program: Program) -> int:
-    """Print what --prove and --prove-order find out; return the exit status."""
-    status = _prove_order(options, program) if options.prove_order else 0
-    return max(status, _prove_values(options, program)) if options.prove else status
-
-
-def _prove_order(options: argparse.Namespace, program: Program) -> int:
-    from .verification.field_run import order_of
-
-    found = order_of(program)
-    for line in found.lines():
-        say(options, line)
-    return 0 if found.holds else RUN_FAILED
-
-
-def _prove_values(options: argparse.Namespace, program: Program) -> int:
-    """Prove the program in prime fields, and print the findings.
-
-    A program of a range is proved at the sizes of the arrays of --input, or at several.
-    """
-    from .run import RunFault, sizes_of_files
-    from .verification.field_run import image_of_file, told_faults
-    from .verification.findings import lines
-    from .verification.prove import Prover
-
-    image = image_of_file(options.prove, program.machine) if isinstance(options.prove, Path) else None
-    prover = Prover(program, options.seed, image)
-    holds = True
-    for point in [sizes_of_files(program, options.input)] if options.input else prover.points:
-        try:
-            with told_faults():
-                found = prover.at(point)
-        except RunFault as fault:
-            return _faulted(options, program, fault)
-        for line in lines(found):
-            say(options, line)
-        holds = holds and found.holds
-    return 0 if holds else RUN_FAILED
 
 
 def _write_part(options: argparse.Namespace, program: Program, found: Verification, folder: Path) -> None:

@@ -251,7 +251,7 @@ def random_inputs(graph: Graph, given: Mapping[str, Array], seed: int) -> dict[s
 
     wanted = [(tensor.name, tensor.shape, DTYPES[tensor.dtype]) for tensor in graph.inputs]
     inputs = random_arrays(wanted, given, seed)
-    return {tensor.name: inputs[tensor.name].astype(_travelling(tensor)) for tensor in graph.inputs}
+    return {tensor.name: inputs[tensor.name].astype(travelling_type(tensor)) for tensor in graph.inputs}
 
 
 def random_samples(graph: Graph, seed: int) -> Samples:
@@ -311,14 +311,14 @@ def array_of_file(file: Path) -> Array:
 
 def _fitting(array: Array, tensor: Tensor) -> Array:
     """Return the array of an input; GraphError unless it has the input's shape and type."""
-    wanted = _travelling(tensor)
+    wanted = travelling_type(tensor)
     if array.shape != tensor.shape or array.dtype != wanted:
         found = f"{_extents(array.shape)} {array.dtype}"
         raise GraphError([f"input '{tensor.name}' is {found}, expected {_extents(tensor.shape)} {wanted}"])
     return array
 
 
-def _travelling(tensor: Tensor) -> np.dtype[Any]:
+def travelling_type(tensor: Tensor) -> np.dtype[Any]:
     """Return the type of an input's array: NumPy files have no bfloat16, so it is passed as float32."""
     return np.dtype(np.float32) if tensor.dtype == "bfloat16" else DTYPES[tensor.dtype]
 

@@ -104,8 +104,6 @@ class FieldSession(ProgramSession):
         """Put the elements of states and inputs into the memory of a chip."""
         alone = len(self._chips) == 1
         run.functions = self._functions
-        if self._keeps_results:
-            run.keep_results("" if alone else f" of chip {number}", None if run is first else first)
         for name, (chip, _, each) in self._states.items():
             if chip is self._chips[number] and name in self._kept:
                 run.ddr.put_back(each.offset, self._kept[name])
@@ -114,6 +112,8 @@ class FieldSession(ProgramSession):
             if (given := self._placed.get(name)) is not None:
                 places = self._places(buffer, given.shape[1:])
                 run.ddr.write(places, Format.parse(buffer.format), given)
+        if self._keeps_results:  # from here on, because no instruction has computed the inputs
+            run.keep_results("" if alone else f" of chip {number}", None if run is first else first)
 
     def _joined(self, each: Sequence[FieldStepResult]) -> FieldStepResult:
         """The results of all chips, by the names that they have there."""

@@ -126,7 +126,10 @@ def test_a_graph_without_the_states_is_refused(
 def test_other_programs_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     graph = saved(model(), tmp_path)
     hand = tx8.assemble("_start: li a7, 93\n ecall").save(tmp_path / "hand")
-    assert "so tx8cc has not made it; try tx8emu judge" in said(capsys, hand, "--prove", graph)
+    assert said(capsys, hand, "--prove", graph) == "the program has no input 'past'; its inputs: none"
+    assert "of one; --tiles is about programs that it has" in said(
+        capsys, hand, "--prove", graph, "--tiles", "2"
+    )
     chips = tx8.compile(model(), dtype="fp16", chips=(2, 1)).save(tmp_path / "chips")
     assert "runs on 2 chips" in said(capsys, chips, "--prove", graph)
     both = compile_entries({name: imported(model(), tmp_path) for name in ("a", "b")}, dtype="fp16")

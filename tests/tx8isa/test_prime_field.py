@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -31,6 +32,10 @@ def residues(x: Elements) -> list[list[int]]:
 def draw(name: str, count: int = 50) -> tuple[Elements, list[list[int]]]:
     x = FIELD.random(name, (count,))
     return x, residues(x)
+
+
+def same(a: Elements, b: Elements) -> bool:
+    return np.array_equal(FIELD.canonical(a), FIELD.canonical(b))
 
 
 def test_the_moduli_are_primes_and_exponents_belong_to_them() -> None:
@@ -282,3 +287,25 @@ def test_sums_and_products_of_infinities_are_infinite_or_unknown(terms: int) -> 
     product = FIELD.product(x, ones)
     assert np.isnan(product[:, 0]).all() and np.isfinite(product[:, 3]).all()
     np.testing.assert_array_equal(FIELD.add(x, -x)[:, 0, 0], np.nan)
+
+
+def test_powers_of_two_obey_the_laws_of_exponentials() -> None:
+    x, y = (FIELD.random(name, (50,)) for name in "xy")
+    factors = np.array([math.log2(math.e), math.log2(math.e) / 8, 1 / math.log2(math.e), 0.3 * math.log(2)])
+    whole, eighth, inverse, part = (
+        FIELD.of_scalars(np.asarray(np.float32(each), np.float64), Format.FP32)[:, None] for each in factors
+    )
+    assert same(FIELD.pow2(FIELD.multiply(x, whole)), FIELD.exp(x))
+    assert same(FIELD.pow2(FIELD.add(x, y)), FIELD.multiply(FIELD.pow2(x), FIELD.pow2(y)))
+    assert same(FIELD.multiply(eighth, FIELD.of_numbers(np.array([8.0]))), whole)
+    assert same(FIELD.multiply(FIELD.log2(x), inverse), FIELD.hashed("ln", x))
+    three_tenths = FIELD.of_scalars(np.asarray(np.float64(np.float32(0.3))), Format.FP32)[:, None]
+    assert same(FIELD.multiply(part, whole), three_tenths)
+    assert not same(FIELD.pow2(x), FIELD.exp(x))
+
+
+def test_numbers_of_masks_are_infinities() -> None:
+    numbers = np.array([-1e30, 1e31, -1e29]).astype(np.float32).astype(np.float64)
+    for found in (FIELD.of_scalars(numbers, Format.FP32), FIELD.of_stored(numbers, Format.FP32)):
+        assert np.isneginf(found[:, 0]).all() and np.isposinf(found[:, 1]).all()
+        assert np.isfinite(found[:, 2]).all()

@@ -109,6 +109,11 @@ _EXPONENT64 = 0x7FF
 _FRACTION64 = (1 << 52) - 1
 
 
+def largest_number(fmt: Format) -> float:
+    """Return the largest finite number of a float format."""
+    return float((2.0 - 2.0 ** -MANTISSA_BITS[fmt]) * 2.0 ** (2 ** (EXPONENT_BITS[fmt] - 1) - 1))
+
+
 def canonical_nan(exponent_bits: int, mantissa_bits: int) -> int:
     """The quiet NaN of arithmetic (docs/isa.md, Number model, proposed): sign 0, top mantissa bit 1."""
     return ((1 << exponent_bits) - 1) << mantissa_bits | 1 << (mantissa_bits - 1)

@@ -44,6 +44,15 @@ def storage_dtype(fmt: Format) -> np.dtype[Any]:
     return _STORAGE[fmt]
 
 
+def stored_numbers(patterns: npt.NDArray[np.int64], fmt: Format) -> npt.NDArray[np.float64]:
+    """Return the numbers of unsigned patterns; the low bits that TF32 does not use are ignored."""
+    if fmt is Format.BF16:
+        patterns, fmt = patterns << 16, Format.FP32
+    used = patterns & -(1 << 13) if fmt is Format.TF32 else patterns
+    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
+        return used.astype(f"u{fmt.bits // 8}").view(storage_dtype(fmt)).astype(np.float64)
+
+
 def pack(array: Array, fmt: Format, layout: Layout) -> Bytes:
     """Return the memory image of ``array``: uint8, ``place(...).total_bytes`` long, padding and gaps zero.
 

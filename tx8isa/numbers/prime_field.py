@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .formats import EXPONENT_BITS, MANTISSA_BITS, Format
+from .formats import MANTISSA_BITS, Format, largest_number
 from .keyed_order import RELATIONS, append_exponents, place_numbers, spread
-from .packing import storage_dtype
+from .packing import stored_numbers
 from .rounding import rounded
-from .simple_fractions import are_short, are_simple, held_fractions, simple_fractions, simple_roots
+from .simple_fractions import are_simple, exact_fractions, held_fractions, simple_roots, stored_fractions
 
 Elements = npt.NDArray[np.float64]
 """Shape [residues, ...]."""
@@ -42,6 +42,9 @@ _HALVES = tuple(prime // 2 for prime in PRIMES)
 """The primes q."""
 MOST_TERMS = 2048
 """Number of products of two residues whose sum is exact in binary64."""
+_HIDING = float(np.float32(1e30))
+"""Masks hide elements with numbers of at least this magnitude."""
+_LOG2_E = math.log2(math.e)
 _PIECE = 1 << 14
 """Elements that are reduced at a time, so that they stay in the caches of the host."""
 
@@ -172,6 +175,19 @@ class PrimeField:
             found = np.where(np.isneginf(given), 0.0, np.where(np.isfinite(given), found, given))
         return found
 
+    def pow2(self, x: Elements) -> Elements:
+        """Raise 2 to a power, which is e to the power x / log2(e)."""
+        return self.exp(self._times_log2e(x, -1))
+
+    def log2(self, x: Elements) -> Elements:
+        """Return the logarithm to base 2, which is the natural one times log2(e)."""
+        return self._times_log2e(self.hashed("ln", x), 1)
+
+    def _times_log2e(self, x: Elements, exponent: int) -> Elements:
+        """Multiply elements by a power of the element that stands for log2(e): 0, 1 or -1."""
+        element = self.hashed("log2(e)", np.ones((self.residues, *(1,) * (x.ndim - 1))))
+        return self.multiply(x, self.inverse(element) if exponent < 0 else element) if exponent else x
+
     def sqrt(self, x: Elements) -> Elements:
         """Return a power whose square is the element or its negative; multiplicative, like square roots."""
         found = self.canonical(x)
@@ -275,7 +291,7 @@ class PrimeField:
     def of_numbers(self, values: npt.NDArray[np.float64]) -> Elements:
         """Convert numbers to elements, exactly."""
         flat = np.asarray(values, np.float64)
-        return self._of_fractions(*_exactly(flat), flat)
+        return self._of_fractions(*exact_fractions(flat), flat)
 
     def of_scalars(self, values: npt.NDArray[np.float64], fmt: Format) -> Elements:
         """Convert immediate numbers to elements: the simplest fraction near each, or the root of one.
@@ -289,11 +305,12 @@ class PrimeField:
         return found if fmt is not Format.FP32 else self._with_roots(found, flat, are_simple(*fraction[:2]))
 
     def _with_infinities(self, values: Elements, fmt: Format) -> Elements:
-        """Replace the largest numbers of a format, or of ``compute``, by infinities, because masks use such
-        numbers."""
+        """Replace numbers of masks by infinities: from ``_HIDING`` on, the largest of a format or of
+        ``compute``."""
         if not fmt.is_float:
             return values
-        largest = (np.abs(values) >= _largest(fmt)) | (np.abs(values) == _largest(self.compute))
+        largest = (np.abs(values) >= largest_number(fmt)) | (np.abs(values) == largest_number(self.compute))
+        largest |= np.abs(values) >= _HIDING
         return np.where(largest, np.copysign(np.inf, values), values)
 
     def of_stored(self, values: npt.NDArray[Any], fmt: Format) -> Elements:
@@ -317,18 +334,19 @@ class PrimeField:
         if fmt is not Format.FP32:
             return self.of_numbers(values)
         finite = np.where(np.isfinite(values), values, 0.0)
-        fraction = simple_fractions(finite, MANTISSA_BITS[fmt])
-        simple = are_simple(*fraction[:2]) & ~are_short(finite)
-        pairs = zip(fraction, _exactly(finite), strict=True)
-        above, below, power = (np.where(simple, *pair) for pair in pairs)
+        above, below, power, simple = stored_fractions(finite, MANTISSA_BITS[fmt])
         return self._with_roots(self._of_fractions(above, below, power, values), values, simple)
 
     def _with_roots(self, found: Elements, values: Elements, simple: npt.NDArray[np.bool_]) -> Elements:
-        """Convert numbers to elements; numbers that are not ``simple`` become nearby roots of fractions."""
-        above, below, power, stands = simple_roots(np.where(np.isfinite(values) & ~simple, values, 0.0))
-        if stands.any():
-            squares = self._of_fractions(above, below, power, np.ones_like(values))
-            found = np.where(stands, np.copysign(1.0, values) * self.sqrt(squares), found)
+        """Convert numbers to elements; numbers that are not ``simple`` become nearby roots of fractions, or
+        these times log2(e) or ln(2)."""
+        rest, one = np.where(np.isfinite(values) & ~simple, values, 0.0), np.ones_like(values)
+        for number, exponent in ((1.0, 0), (_LOG2_E, 1), (1.0 / _LOG2_E, -1)):
+            above, below, power, stands = simple_roots(rest / number)
+            if stands.any():
+                roots = np.copysign(1.0, values) * self.sqrt(self._of_fractions(above, below, power, one))
+                found = np.where(stands, self._times_log2e(roots, exponent), found)
+                rest = np.where(stands, 0.0, rest)
         return found
 
     def _of_fractions(self, above: Integers, below: Integers, power: Integers, numbers: Elements) -> Elements:
@@ -354,13 +372,6 @@ class PrimeField:
         return self.reduced(found.reshape(self.residues, *shape))
 
 
-def _exactly(values: Elements) -> tuple[Integers, Integers, Integers]:
-    """Split numbers into (whole number, 1, power of two)."""
-    significand, exponent = np.frexp(np.where(np.isfinite(values), values, 0.0))
-    whole = np.ldexp(significand, 53).astype(np.int64)
-    return whole, np.ones_like(whole), exponent.astype(np.int64) - 53
-
-
 def _unknown_where(unknown: npt.NDArray[np.bool_], x: Elements) -> Elements:
     """Make elements unknown (NaN) wherever an operand is unknown."""
     return np.where(unknown, np.nan, x) if unknown.any() else x
@@ -383,17 +394,3 @@ def _generator(prime: int) -> int:
         factor += 1
     factors |= {rest} - {1}
     return next(g for g in range(2, prime) if all(pow(g, (prime - 1) // f, prime) != 1 for f in factors))
-
-
-def _largest(fmt: Format) -> float:
-    """Return the largest finite number of a float format."""
-    return float((2.0 - 2.0 ** -MANTISSA_BITS[fmt]) * 2.0 ** (2 ** (EXPONENT_BITS[fmt] - 1) - 1))
-
-
-def stored_numbers(patterns: Integers, fmt: Format) -> Elements:
-    """Convert unsigned patterns to numbers; the low bits that TF32 does not use are ignored."""
-    if fmt is Format.BF16:
-        patterns, fmt = patterns << 16, Format.FP32
-    used = patterns & -(1 << 13) if fmt is Format.TF32 else patterns
-    with np.errstate(invalid="ignore"):  # a signalling NaN becomes a quiet one
-        return used.astype(f"u{fmt.bits // 8}").view(storage_dtype(fmt)).astype(np.float64)

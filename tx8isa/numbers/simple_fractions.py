@@ -39,6 +39,21 @@ def simple_fractions(values: Floats, mantissa_bits: int | Integers) -> tuple[Int
     return whole.astype(np.int64), fraction.astype(np.int64), power
 
 
+def stored_fractions(
+    values: Floats, mantissa_bits: int
+) -> tuple[Integers, Integers, Integers, npt.NDArray[np.bool_]]:
+    """Find fractions as ``simple_fractions`` where these are simple, and exact ones elsewhere.
+
+    The last array marks the simple ones.
+    """
+    found = simple_fractions(values, mantissa_bits)
+    simple = are_simple(*found[:2]) & ~are_short(values)
+    above, below, power = (
+        np.where(simple, *pair) for pair in zip(found, exact_fractions(values), strict=True)
+    )
+    return above, below, power, simple
+
+
 def held_fractions(values: Floats, held: int, rounded: int) -> tuple[Integers, Integers, Integers]:
     """Find the simplest fractions near values that another format may have rounded first.
 
@@ -66,6 +81,13 @@ def simple_roots(values: Floats) -> tuple[Integers, Integers, Integers, npt.NDAr
     above, below = (each.astype(np.int64) for each in found)
     stands = ~are_short(values) & are_simple(above, below)
     return np.where(stands, above, 1), np.where(stands, below, 1), 2 * exponent.astype(np.int64), stands
+
+
+def exact_fractions(values: Floats) -> tuple[Integers, Integers, Integers]:
+    """Split numbers into (whole number, 1, power of two)."""
+    significand, exponent = np.frexp(np.where(np.isfinite(values), values, 0.0))
+    whole = np.ldexp(significand, 53).astype(np.int64)
+    return whole, np.ones_like(whole), exponent.astype(np.int64) - 53
 
 
 def are_short(values: Floats, bits: int = _SHORT) -> npt.NDArray[np.bool_]:

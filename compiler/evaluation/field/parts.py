@@ -46,7 +46,7 @@ class Part:
 
     def of_terms(self, factors: Sequence[Elements], chosen: Places) -> Elements:
         """The sums of all elements, with some of the terms alone."""
-        shape = factors[-1].shape[1:]
+        shape = factors[-1].shape[1:] or (1,)
         where = np.unravel_index(self.places[-1][chosen], shape)
         mask = np.zeros([extent if axis in self.axes else 1 for axis, extent in enumerate(shape)], np.bool_)
         mask[tuple(at if axis in self.axes else 0 for axis, at in enumerate(where))] = True

@@ -34,11 +34,15 @@ def is_elements(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class FieldCall:
-    """A call in the field; ``fmt`` is the format of its numbers."""
+    """A call in the field; ``fmt`` is the format of its numbers.
+
+    ``compiled``: a program was compiled from the graph, so it may hold a product of two numbers as one.
+    """
 
     field: PrimeField
     call: Call
     fmt: Format
+    compiled: bool = True
 
     def like(self, value: float, x: Elements, fmt: Format | None = None) -> Elements:
         """A number, rounded to a format, that broadcasts to elements."""
@@ -80,8 +84,11 @@ def _binary(function: Callable[[PrimeField, Elements, Elements], Elements]) -> R
 
 @means("MatMul")
 def _matmul(work: FieldCall, a: Elements, b: Elements) -> Elements:
-    a, b = aligned(a, b)
-    return work.field.product(a, b)
+    rows, columns = a.ndim > 2, b.ndim > 2  # a vector is one row, or one column
+    a, b = aligned(a if rows else a[:, None], b if columns else b[..., None])
+    found = work.field.product(a, b)
+    found = found if columns else found[..., 0]
+    return found if rows else found.squeeze(-2 if columns else -1)
 
 
 @means("Gemm")
@@ -155,7 +162,7 @@ def _reduction(kind: str) -> Rule:
         else:
             found = x
             for axis in axes:
-                found = work.field.extreme(found, axis + 1)
+                found = work.field.extreme(found, axis + 1, 1 if kind == "max" else -1)
         left = [extent for axis, extent in enumerate(x.shape[1:]) if axis not in axes]
         return found if kept else found.reshape(found.shape[0], *left)
 
@@ -204,12 +211,17 @@ def _rms_norm(work: FieldCall, x: Elements, scale: Elements) -> Elements:
 def _standardized(work: FieldCall, x: Elements, axes: Sequence[int], scale: Elements) -> Elements:
     """Numbers over the root of their mean square, times a scale.
 
-    Programs hold n epsilon, so it is the root of the sum of n squares and n epsilon, times the root of n.
+    Compiled programs hold n epsilon, so it is the root of the sum of n squares and n epsilon, times the root
+    of n.
     """
     field, count = work.field, int(np.prod([x.shape[axis + 1] for axis in axes]))
     total = field.sum(field.multiply(x, x), axes)
-    total = field.add(total, work.like(count * work.call.number("epsilon"), total, Format.FP32))
-    root = field.sqrt(np.full_like(total, float(count)))
+    epsilon, counts = work.call.number("epsilon"), np.full_like(total, float(count))
+    if work.compiled:
+        more = work.like(count * epsilon, total, Format.FP32)
+    else:
+        more = field.multiply(counts, work.like(epsilon, total, Format.FP32))
+    total, root = field.add(total, more), field.sqrt(counts)
     found = field.multiply(x, field.multiply(field.inverse(field.sqrt(total)), root))
     return field.multiply(*aligned(found, scale))
 
@@ -328,3 +340,4 @@ means("Neg")(lambda work, x: -x)
 means("ReduceSum")(_reduction("sum"))
 means("ReduceMean")(_reduction("mean"))
 means("ReduceMax")(_reduction("max"))
+means("ReduceMin")(_reduction("min"))

@@ -34,10 +34,16 @@ Numbers = Callable[[Graph], Mapping[str, Array]]
 
 
 class FieldGraph:
-    """Computes a graph; ``compute`` is the format of its floats, ``recipe`` is for functions of elements."""
+    """Computes a graph; ``compute`` is the format of its floats, ``recipe`` is for functions of elements.
 
-    def __init__(self, graph: Graph, compute: Format, field: PrimeField, recipe: Recipe) -> None:
+    ``compiled``: the program was compiled from the graph.
+    """
+
+    def __init__(
+        self, graph: Graph, compute: Format, field: PrimeField, recipe: Recipe, compiled: bool = True
+    ) -> None:
         self.graph, self.compute, self.field, self._recipe = graph, compute, field, recipe
+        self._compiled = compiled
         self._scales = row_scales(graph)
         self.by_recipe: set[str] = set()
         """Operators that were computed by their own programs."""
@@ -54,7 +60,7 @@ class FieldGraph:
 
         ``numbers`` decide about integers that nodes find in floats; without them these are unknown.
         """
-        values: dict[str, Value] = dict(inputs)
+        values: dict[str, Value] = {**self._constant_outputs(), **inputs}
         for node in self.graph.nodes:
             if all(name in values for name in node.outputs if name):
                 continue
@@ -70,6 +76,17 @@ class FieldGraph:
                 self.decided.update(node.outputs)
             values |= {name: found for name, found in zip(node.outputs, results, strict=False) if name}
         return values
+
+    def _constant_outputs(self) -> dict[str, Value]:
+        """The outputs that are constants."""
+        found = dict[str, Value]()
+        for tensor in self.graph.outputs:
+            array = self.graph.constants.get(tensor.name)
+            if array is not None and tensor.is_float:
+                found[tensor.name] = self.field.of_stored(_rounded(array, self.compute), self.compute)
+            elif array is not None:
+                found[tensor.name] = array
+        return found
 
     def _finds_integers(self, node: Node, values: Values) -> bool:
         """True if a node makes integers of floats about which all is known."""
@@ -140,7 +157,7 @@ class FieldGraph:
         if numbers is not None:
             return list(OPERATORS[node.op].reference(call, *numbers))
         if node.op in RULES:
-            return [RULES[node.op](FieldCall(self.field, call, fmt), *operands)]
+            return [RULES[node.op](FieldCall(self.field, call, fmt, self._compiled), *operands)]
         if moves:
             return self._moved(node, operands)
         if OPERATORS[node.op].needs is elementwise and floats == given and self._gives_floats(node):

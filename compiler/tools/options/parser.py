@@ -220,9 +220,9 @@ def _add_verifying_options(parser: argparse._ArgumentGroup) -> None:
         nargs="?",
         default=False,
         type=lambda image: Path(image) if image else True,
-        metavar="IMAGE",
-        help="execute program and graph in prime fields, where they must be equal (docs/proving.md); "
-        "--prove=IMAGE: the program in this file, which tx8cc has made of the graph with the same options",
+        metavar="FILE",
+        help="execute program and graph in prime fields, where they must be equal (docs/proving.md); =FILE: "
+        "the program in this image, made of the graph with the same options, or the graph of a Triton kernel",
     )
     parser.add_argument(
         "--prove-order",

@@ -17,7 +17,7 @@ _OF_ENTRIES = frozenset(
         "parallel",
     )
 )
-_OF_KERNELS = frozenset((*_OF_ALL, "issue", "grid", "arguments"))
+_OF_KERNELS = frozenset((*_OF_ALL, "issue", "grid", "arguments", "prove"))
 
 
 def check_entries(options: argparse.Namespace, path: Path) -> None:
@@ -28,9 +28,11 @@ def check_entries(options: argparse.Namespace, path: Path) -> None:
 
 def check_kernel(options: argparse.Namespace, path: Path) -> None:
     """Raise Tx8Error for a given option that a kernel of Triton does not take."""
-    if option := _other(options, _OF_KERNELS):
+    if option := _other(options, _OF_KERNELS | ({"seed"} if options.prove else set())):
         advice = "; run the image: tx8emu prog.bin" if option in ("--run", "--input") else ""
         raise Tx8Error(f"{path}: {option} is for graphs; this is a kernel of Triton{advice}")
+    if options.prove is True:
+        raise Tx8Error(f"{path}: --prove needs the graph that the kernel must compute: --prove=GRAPH")
 
 
 def _other(options: argparse.Namespace, taken: Collection[str]) -> str:

@@ -205,8 +205,8 @@ def twin_program(program: Program, twin: Twin) -> Program:
 
 
 def has_exponentials(program: Program) -> bool:
-    """True if a program has exponentials."""
-    return any(line.lstrip().startswith("ct.exp") for line in program.text.splitlines())
+    """True if a program has exponentials, of e or of 2."""
+    return any(line.lstrip().startswith(("ct.exp", "ct.pow2")) for line in program.text.splitlines())
 
 
 def same_code(program: Program, twin: Program, factors: Mapping[float, float] | None) -> bool:

@@ -11,7 +11,8 @@ import numpy as np
 
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import batch_bytes, block_channels, full_blocks, tail_width
-from tx8isa.numbers.prime_field import Elements, PrimeField, stored_numbers
+from tx8isa.numbers.packing import stored_numbers
+from tx8isa.numbers.prime_field import Elements, PrimeField
 from tx8isa.records.record import Instruction
 from tx8isa.table.encoding import argument_values, unpack_lanes
 

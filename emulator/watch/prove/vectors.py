@@ -10,7 +10,8 @@ import numpy.typing as npt
 from tx8isa.insns.ct.activation import LEAKY_SLOPE, SATRELU_LIMIT
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.keyed_order import RELATIONS
-from tx8isa.numbers.prime_field import Elements, PrimeField, stored_numbers
+from tx8isa.numbers.packing import stored_numbers
+from tx8isa.numbers.prime_field import Elements, PrimeField
 from tx8isa.records.meaning import Bitwise, Convert, Elementwise, Form, MaskedCopy, Relation, Unpack
 
 from .memory import Places
@@ -51,6 +52,8 @@ _UNARY: dict[str, Unary] = {
     "neg": lambda field, x: -x,
     "exp": PrimeField.exp,
     "exp_lp": PrimeField.exp,
+    "pow2": PrimeField.pow2,
+    "log2": PrimeField.log2,
     "relu": _rectified,
     "satrelu": _saturated,
     "leakyrelu": _leaky,

@@ -19,8 +19,8 @@ from emulator.watch.prove.step import FieldStep, NotFollowed, aligned
 from record_operands import DDR_BYTES, SPM_BYTES, Case, draw
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import element_offset
-from tx8isa.numbers.packing import storage_dtype
-from tx8isa.numbers.prime_field import Elements, PrimeField, Words, stored_numbers
+from tx8isa.numbers.packing import storage_dtype, stored_numbers
+from tx8isa.numbers.prime_field import Elements, PrimeField, Words
 from tx8isa.numbers.rounding import rounded
 from tx8isa.records.meaning import (
     Bitwise,

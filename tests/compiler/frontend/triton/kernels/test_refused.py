@@ -208,17 +208,11 @@ def test_a_kernel_is_compiled_on_the_command_line(tmp_path: Path, capsys: pytest
             ("--run",),
             f"{ADD}: --run is for graphs; this is a kernel of Triton; run the image: tx8emu prog.bin",
         ),
+        (("--prove",), f"{ADD}: --prove needs the graph that the kernel must compute: --prove=GRAPH"),
         *(
             (tuple(option.split()), f"{ADD}: {option.split()[0]} is for graphs; this is a kernel of Triton")
             for option in (
-                *(
-                    "--dtype fp16",
-                    "--prove",
-                    "--prove-order",
-                    "--estimate",
-                    "--search full",
-                    "--patterns none",
-                ),
+                *("--dtype fp16", "--prove-order", "--estimate", "--search full", "--patterns none"),
                 *(
                     "--patterns none",
                     "--residency off",
