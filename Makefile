@@ -96,7 +96,7 @@ JOBS ?= 1
 fuzz: $(VENV)/test.stamp
 	PYTHONPATH=$(SUPPORT) $(BIN)/python tests/support/fuzz/fuzz_campaign.py $(SECONDS) --jobs $(JOBS)
 
-# Programs of the examples and benchmarks, of bytes and of several chips, and random networks, in prime fields;
+# Programs of the examples, benchmarks and zoo, of bytes, chips and ranges, kernels, random networks, in prime fields;
 # then the order of accesses at all sizes.
 prove: $(VENV)/test.stamp
 	PYTHONPATH=$(SUPPORT) $(BIN)/python tests/support/networks/proofs.py

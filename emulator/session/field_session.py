@@ -13,7 +13,7 @@ from asm.image import Buffer
 from emulator.chip.system import System
 from emulator.chips.mesh import ChipMesh
 from emulator.memory.buffers import Array
-from emulator.memory.shapes import sized_outputs
+from emulator.memory.shapes import in_room, sized_outputs
 from emulator.program import Program, chip_name
 from emulator.watch.prove.memory import Places
 from emulator.watch.prove.observer import FieldRun
@@ -68,7 +68,7 @@ class FieldSession(ProgramSession):
         States among them replace the states of the step before. Fault when the program stops; InputError,
         SessionError and SizeError for arrays that do not fit.
         """
-        states = {name: array for name, array in real.items() if name in self._states}
+        states = {name: self._whole(name, array) for name, array in real.items() if name in self._states}
         if states:
             self.set_state(states)
             self._kept.clear()
@@ -76,6 +76,12 @@ class FieldSession(ProgramSession):
         self.run({name: array for name, array in real.items() if name not in states})
         assert self._result is not None
         return self._result
+
+    def _whole(self, name: str, array: Array) -> Array:
+        """Return an array with the room of a state whose first axis is free; growing ones have lengths."""
+        buffer, shapes = self._states[name][2].buffer, self.program.image.shapes
+        grows = shapes is not None and (buffer.kind, buffer.name) in shapes.room
+        return array if grows else in_room(buffer, array)
 
     def _run(self, network: str) -> int | None:
         running = self._begun(network)

@@ -30,9 +30,16 @@ def _stored(step: FieldStep, name: str, places: Places) -> Elements:
 
 
 def _finish(
-    step: FieldStep, size: int, places: Callable[[Format], Places], compute: Callable[[], Elements]
+    step: FieldStep,
+    size: int,
+    places: Callable[[Format], Places],
+    compute: Callable[[], Elements],
+    literal: bool,
 ) -> None:
-    """Write a result of ``size`` bytes, with the partial sums before it and the bias of integers."""
+    """Write a result of ``size`` bytes, with the partial sums before it and the bias of integers.
+
+    Literals give literals where the result is exact.
+    """
     values, target = step.values, Format(step.values["out_format"])
     total = compute()
     if values["inpsum_en"]:
@@ -44,7 +51,10 @@ def _finish(
     if target is Format.INT8:
         total = _as_bytes(step, total)
     step.spm.clear(values["out"], size)
-    step.write(values["out"] + places(target), total, target)
+    if literal:
+        step.computed = values["out"] + places(target), total, target
+    else:
+        step.write(values["out"] + places(target), total, target)
 
 
 def _as_bytes(step: FieldStep, sums: Elements) -> Elements:
@@ -80,7 +90,8 @@ def gemm(step: FieldStep) -> None:
     b = v["b"] + (aligned(right, k, n, bits) if v["rt"] else aligned(right, n, k, bits).swapaxes(1, 2))
     batches, target = max(left, right), Format(v["out_format"])
     size = batches * batch_bytes(m, n, target.bits)
-    if _literal(step, a, b, lambda fmt: aligned(batches, m, n, fmt.bits)):
+    literal = _literal(step, a, b, lambda fmt: aligned(batches, m, n, fmt.bits))
+    if literal and not step.form.is_float:
         step.spm.clear(v["out"], size)
         return
     if selections.product(step, a, b, v["out"] + aligned(batches, m, n, target.bits)):
@@ -89,7 +100,7 @@ def gemm(step: FieldStep) -> None:
     def compute() -> Elements:
         return _product(step.field, _stored(step, "zp_a", a), _stored(step, "zp_b", b))
 
-    _finish(step, size, lambda fmt: aligned(batches, m, n, fmt.bits), compute)
+    _finish(step, size, lambda fmt: aligned(batches, m, n, fmt.bits), compute, literal)
 
 
 def _product(field: PrimeField, a: Elements, b: Elements) -> Elements:
@@ -132,7 +143,8 @@ def convolution(step: FieldStep) -> None:
     def places(fmt: Format) -> Places:
         return aligned(result[0], result[1] * result[2], result[3], fmt.bits).reshape(result)
 
-    if _literal(step, image, weights, places):
+    literal = _literal(step, image, weights, places)
+    if literal and not step.form.is_float:
         step.spm.clear(v["out"], size)
         return
 
@@ -145,7 +157,7 @@ def convolution(step: FieldStep) -> None:
         taps = _stored(step, "zp_b", weights).reshape(step.field.residues, ky * kx, -1, shape[3])
         return _convolved(step, _stored(step, "zp_a", image), taps, result)
 
-    _finish(step, size, places, compute)
+    _finish(step, size, places, compute, literal)
 
 
 def _taps(

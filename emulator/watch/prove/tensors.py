@@ -41,11 +41,16 @@ def reduce(step: FieldStep) -> None:
     source = step.tensor("src0", shape)
     target = step.tensor("dst", _reduced(shape, axes))
     literal = step.literal(source)
-    elements = None if literal else step.read(source)
+    elements = None if literal and not step.form.is_float else step.read(source)
     clear(step, "dst")
-    if elements is not None:
-        count = int(np.prod([shape[axis] for axis in axes]))
-        step.write(target, folded(step.field, _fold_name(step), elements, axes, count))
+    if elements is None:
+        return
+    count = int(np.prod([shape[axis] for axis in axes]))
+    found = folded(step.field, _fold_name(step), elements, axes, count)
+    if literal:
+        step.computed = target, found, step.form
+    else:
+        step.write(target, found)
 
 
 def _reduced(shape: tuple[int, int, int, int], axes: tuple[int, ...]) -> tuple[int, int, int, int]:

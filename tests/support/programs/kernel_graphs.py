@@ -26,7 +26,7 @@ from compiler.frontend import load
 from compiler.graph import Graph
 from compiler.tools.verification.findings import Proof
 from compiler.tools.verification.images import AFTER, prove_image
-from triton_launches import Case
+from triton_launches import DTYPES, Case
 
 Array = np.ndarray[Any, Any]
 
@@ -126,6 +126,14 @@ _SOURCES = {
 }
 NAMES = tuple(_SOURCES)
 """The kernels whose results are written as graphs."""
+
+CASES = tuple(
+    (name, fmt)
+    for name in NAMES
+    for fmt in DTYPES
+    if (name, fmt) != ("rearrange", "bf16")  # without a text
+)
+"""Names and formats of these kernels."""
 
 
 def case_of(name: str, fmt: str) -> Case:

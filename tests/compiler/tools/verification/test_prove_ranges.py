@@ -69,6 +69,14 @@ def test_ranges_are_proved_at_their_ends_and_between(make: Any, dims: Dims) -> N
         assert found.sizes == point
 
 
+def test_states_of_a_free_size_are_proved() -> None:
+    """A state for each of some streams, in memory that has room for more."""
+    made = compiled(recurrent_cell(), {"streams": (1, 4, 20)}, state={"h": "new_h"})
+    found = Prover(made).at({"streams": 3}, steps=2)
+    assert found.holds and found.step == 2, lines(found)
+    assert found.proved == {"matmul4": 3 * 8, "new_h": 3 * 32}
+
+
 @pytest.mark.parametrize(
     ("dims", "points"),
     [

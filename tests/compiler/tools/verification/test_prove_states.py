@@ -162,3 +162,23 @@ def test_decoders_are_proved(model: Any, new: int, past: int) -> None:
     found = prove(program, sizes={"new": new, "past": past}, steps=steps)
     assert found.holds, lines(found)
     assert len(each_step(found)) == (3 if past + 2 * new <= 24 else 2)
+
+
+def _of_integers() -> Program:
+    """A product of rows of a table, which integers choose, and sums of rows: no input is a float."""
+    random, graph = np.random.default_rng(3), tx8.GraphBuilder("rows")
+    table, weights = (random.standard_normal(shape).astype(np.float32) for shape in ((40, 24), (24, 16)))
+    rows = graph.Gather(graph.constant(table), graph.input("ids", "int64", (5,)))
+    graph.output(graph.MatMul(rows, graph.constant(weights)), "products")
+    graph.output(graph.ReduceSum(rows, keepdims=0), "sum")
+    return compiled(graph)
+
+
+def test_results_of_constants_alone_are_exact() -> None:
+    """The chip rounds sums of products of constants, so that it stores other numbers than the exact ones."""
+    program = _of_integers()
+    found = prove(program)
+    assert found.holds and found.proved == {"products": 5 * 16, "sum": 1}, lines(found)
+    number = next(at for at, line in enumerate(program.text.splitlines(), 1) if "ne.gemm" in line)
+    wrong = Mutant("", number, lambda line: line.replace("k=24", "k=23")).of(program)
+    assert prove(wrong, explain=False).differences

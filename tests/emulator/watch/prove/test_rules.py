@@ -118,7 +118,7 @@ def run(case: Case, seed: int) -> tuple[FieldMemory, FieldMemory, bytearray, byt
         places = first + np.arange(count) * size
         memory.write(places, fmt, memory.read(places, fmt))
     after, far = bytearray(spm.tobytes()), bytearray(ddr.tobytes())
-    step = FieldStep(case.record, case.fmt, case.named, memories["spm"], memories["ddr"], FIELD)
+    step = FieldStep(case.record, case.fmt, case.named, memories["spm"], memories["ddr"], FIELD, {})
     RULES[type(case.record.meaning)](step)
     reference.execute(case.record, case.fmt, case.values, after, far)
     return memories["spm"], memories["ddr"], after, far
@@ -201,7 +201,7 @@ def test_shifted_sums_are_the_engines_where_these_are_whole(q1: int, q0: int, ze
     memory = FieldMemory(spm, FIELD)
     memory.write(np.arange(32), Format.INT8, memory.read(np.arange(32), Format.INT8))
     after = bytearray(spm.tobytes())
-    RULES[Convolution](FieldStep(record, Format.INT8, case.named, memory, memory, FIELD))
+    RULES[Convolution](FieldStep(record, Format.INT8, case.named, memory, memory, FIELD, {}))
     reference.execute(record, Format.INT8, case.values, after, bytearray(DDR_BYTES))
     got = FIELD.canonical(memory.read(np.arange(512, 544), Format.INT8))
     real = np.frombuffer(after, np.int8)[512:544].astype(np.float64)
@@ -238,7 +238,7 @@ def test_a_function_without_algebra_is_hashed_by_its_name() -> None:
     x = FIELD.random("x", (8,))
     spm.write(np.arange(8) * 2, Format.FP16, x)
     values = {"format": int(Format.FP16), "dst": 256, "src0": 0, "n": 8}
-    RULES[Elementwise](FieldStep(record, Format.FP16, values, spm, spm, FIELD))
+    RULES[Elementwise](FieldStep(record, Format.FP16, values, spm, spm, FIELD, {}))
     assert (spm.read(256 + np.arange(8) * 2, Format.FP16) == FIELD.hashed("tanh", x)).all()
 
 
@@ -248,7 +248,7 @@ def test_literals_alone_stay_literals() -> None:
     spm = FieldMemory(np.zeros(4096, np.uint8), FIELD)
     spm.write(np.arange(8) * 2 + 512, Format.FP16, FIELD.random("before", (8,)))
     values = {"format": int(Format.FP16), "dst": 512, "src0": 0, "src1": 256, "n": 8, "rnd": 0}
-    RULES[Elementwise](FieldStep(record, Format.FP16, values, spm, spm, FIELD))
+    RULES[Elementwise](FieldStep(record, Format.FP16, values, spm, spm, FIELD, {}))
     assert not spm.has_elements(np.arange(8) * 2 + 512)
 
 
