@@ -125,6 +125,15 @@ def test_short_numbers_in_memory_stand_for_themselves() -> None:
     assert residues(FIELD.of_stored(short, Format.TF32)) == [element(Fraction(short[0]))]
 
 
+@pytest.mark.parametrize("bits", [8, 11, 16])
+def test_short_numbers_are_no_roots_nor_multiples_of_one(bits: int) -> None:
+    """Some are near a root times log2(e), as 1161/32768 is."""
+    whole = np.arange(2 ** (bits - 1), 2**bits, max(1, 2**bits // 5000)) | 1
+    numbers = np.append(whole / 2.0**15, -1161 / 32768)
+    found = FIELD.of_stored(numbers, Format.FP32)
+    assert (FIELD.canonical(found) == FIELD.canonical(FIELD.of_numbers(numbers))).all()
+
+
 def test_roots_are_multiplicative_and_their_squares_are_the_element_or_its_opposite() -> None:
     (a, left), (b, _) = draw("a"), draw("b")
     both = FIELD.canonical(FIELD.sqrt(FIELD.multiply(a, b)))

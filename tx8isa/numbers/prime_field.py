@@ -342,7 +342,7 @@ class PrimeField:
         these times log2(e) or ln(2)."""
         rest, one = np.where(np.isfinite(values) & ~simple, values, 0.0), np.ones_like(values)
         for number, exponent in ((1.0, 0), (_LOG2_E, 1), (1.0 / _LOG2_E, -1)):
-            above, below, power, stands = simple_roots(rest / number)
+            above, below, power, stands = simple_roots(rest, number)
             if stands.any():
                 roots = np.copysign(1.0, values) * self.sqrt(self._of_fractions(above, below, power, one))
                 found = np.where(stands, self._times_log2e(roots, exponent), found)

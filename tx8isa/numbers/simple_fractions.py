@@ -69,17 +69,21 @@ def _step(magnitude: Floats, mantissa_bits: int | Integers) -> Floats:
     return step
 
 
-def simple_roots(values: Floats) -> tuple[Integers, Integers, Integers, npt.NDArray[np.bool_]]:
-    """Find roots of simple fractions near FP32 numbers: numerators, denominators, even powers of two.
+def simple_roots(
+    values: Floats, times: float = 1.0
+) -> tuple[Integers, Integers, Integers, npt.NDArray[np.bool_]]:
+    """Find roots of simple fractions that are, ``times`` a number, near FP32 numbers: numerators,
+    denominators, even powers of two.
 
-    The last array marks the values that are such a root. Values of few digits are never roots; of random
-    other values about one in a thousand is taken for a root.
+    The last array marks the values that are such a root. Values of few digits never are, nor roots of few
+    digits; of random other values about one in a thousand is taken for one.
     """
-    significand, exponent = np.frexp(np.abs(values))
+    roots = np.abs(values) / times
+    significand, exponent = np.frexp(roots)
     square = significand * significand
     found = _within(square, np.ldexp(square, -22))
     above, below = (each.astype(np.int64) for each in found)
-    stands = ~are_short(values) & are_simple(above, below)
+    stands = ~are_short(values) & ~are_short(roots) & are_simple(above, below)
     return np.where(stands, above, 1), np.where(stands, below, 1), 2 * exponent.astype(np.int64), stands
 
 

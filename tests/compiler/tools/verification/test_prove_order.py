@@ -28,7 +28,7 @@ from range_models import perceptron
 MADE = {
     "digits": lambda: tx8.compile(ROOT / "examples/digits/digits.json", dtype="fp16"),
     "attention": lambda: tx8.compile(ROOT / "examples/attention/attention.json", dtype="fp16"),
-    "range": lambda: tx8.compile(perceptron(), dtype="fp16", dims={"rows": (1, 20, 40)}),
+    "range": lambda: tx8.compile(perceptron(), dtype="fp16", dims={"rows": (1, 20, 40)}, residency="off"),
 }
 
 
