@@ -45,6 +45,9 @@ class Input:
     variadic: bool = False  # the last operand, which may occur any number of times, but at least once
     constant: bool = False  # its value must be known at compile time
     since: int = 1  # the first operator set that has it
+    factor: bool = (
+        False  # a scale of bytes: code multiplies or divides by it unless it is 1, and nothing else
+    )
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import numpy as np
 
 from compiler.codegen.kernel import Target
 from compiler.codegen.slices.tensors import DdrTensor
+from compiler.graph import Array
 from compiler.lowering.record import AnyWork, ChainNode, ChainWork, SequenceWork, Step, Work
 from compiler.operators import OPERATORS
 from compiler.operators.record import Call
@@ -76,14 +77,22 @@ def _parameters(work: AnyWork, names: dict[str, int]) -> Signature:
 
 
 def _without_tensors(node: ChainNode) -> ChainNode:
-    """A node of a chain without the values of its operands, except numbers, which are in the code."""
+    """A node of a chain without the values of its operands, except numbers, which are in the code.
+
+    Of factors it only has if they are 1.
+    """
     call = _without_factors(node.op, node.call)
     if call is None:
         return node
-    known = [
-        None if value is not None and value.size > 1 and at < len(node.operands) else value
-        for at, value in enumerate(call.values)
-    ]
+    inputs = OPERATORS[node.op].inputs if node.op in OPERATORS else ()
+    known: list[Array | None] = []
+    for at, value in enumerate(call.values):
+        if value is None or at >= len(node.operands):
+            known.append(value)
+        elif at < len(inputs) and inputs[at].factor and value.size == 1:
+            known.append(np.asarray(value == 1.0))
+        else:
+            known.append(None if value.size > 1 else value)
     return dataclasses.replace(node, call=dataclasses.replace(call, values=tuple(known)))
 
 

@@ -7,6 +7,7 @@ has the same instructions.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -49,7 +50,7 @@ def twin_of(graph: Graph, compute: Format, factors: Collection[float] = ()) -> G
             constants[name] = _shortened(array, bits)
     held = {name: array for name, array in constants.items() if name in powers and array.size < 2}
     stored = {name: array for name, array in constants.items() if name not in held}
-    constants = _told_apart(graph.constants, stored) | held
+    constants = _told_apart(graph.constants, stored) | _powers_apart(graph.constants, held)
     return replace(graph, constants=constants, nodes=tuple(map(_with_short_factors, graph.nodes)))
 
 
@@ -77,12 +78,10 @@ def byte_scales(graph: Graph) -> set[str]:
         node.inputs[at]
         for node in graph.nodes
         for at, operand in enumerate(OPERATORS[node.op].inputs[: len(node.inputs)])
-        if (operand.name, operand.types.allowed) == _SCALE and node.inputs[at] in graph.constants
+        if operand.factor and node.inputs[at] in graph.constants
     }
 
 
-_SCALE = "scale", ("float32",)
-"""Name and types of the operands of byte operators that are scales."""
 _OF_SUM = ("a_scale", "b_scale", "y_scale")
 """The attributes of a sum of bytes that are scales."""
 
@@ -147,6 +146,21 @@ def _told_apart(given: Mapping[str, Array], short: Mapping[str, Array]) -> dict[
     return {name: found[name] for name in short}
 
 
+def _powers_apart(given: Mapping[str, Array], powers: Mapping[str, Array]) -> dict[str, Array]:
+    """Make powers of two differ where the given numbers do; none becomes 1, a factor without instructions."""
+    owners, found = dict[float, object](), dict[str, Array]()
+    for name, array in powers.items():
+        if not array.size:
+            found[name] = array
+            continue
+        owner, nearest = _key(given[name]), float(array.item())
+        near = (nearest * 2.0**step for far in itertools.count() for step in dict.fromkeys((-far, far)))
+        usable = (each for each in near if each != 1.0 or nearest == 1.0)
+        value = next(each for each in usable if owners.setdefault(each, owner) == owner)
+        found[name] = np.full_like(array, value)
+    return found
+
+
 def _key(array: Array) -> object:
     return array.dtype.str, array.shape, array.tobytes()
 
@@ -185,9 +199,11 @@ def _short_sum(node: Node) -> dict[str, float]:
 
 
 def _factors(node: Node) -> list[str]:
-    """The attributes by which instructions or constants are multiplied."""
+    """The attributes by which instructions or constants are multiplied, but for scales of a sum of bytes."""
     operator = OPERATORS.get(node.op)
-    return [each.name for each in operator.attributes if each.factor] if operator else []
+    if operator is None or _sums_bytes(node):
+        return []
+    return [each.name for each in operator.attributes if each.factor]
 
 
 def long_factors(graph: Graph) -> dict[float, Node]:

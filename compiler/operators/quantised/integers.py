@@ -37,7 +37,11 @@ register(
         name="QuantiseInt8",
         since=1,
         summary="round(x / scale) + zero, within the range of int8",
-        inputs=(Input("x", _FLOAT), Input("scale", _SINGLE), Input("zero", _SINGLE, optional=True)),
+        inputs=(
+            Input("x", _FLOAT),
+            Input("scale", _SINGLE, factor=True),
+            Input("zero", _SINGLE, optional=True),
+        ),
         outputs=(Output("y", _SIGNED),),
         shapes=broadcast_result,
         reference=_quantised,
@@ -60,7 +64,11 @@ register(
         name="DequantiseInt8",
         since=1,
         summary="(x - zero) scale, in binary32",
-        inputs=(Input("x", _SIGNED), Input("scale", _SINGLE), Input("zero", _SINGLE, optional=True)),
+        inputs=(
+            Input("x", _SIGNED),
+            Input("scale", _SINGLE, factor=True),
+            Input("zero", _SINGLE, optional=True),
+        ),
         outputs=(Output("y", _SINGLE),),
         shapes=broadcast_result,
         reference=_dequantised,
@@ -146,6 +154,6 @@ PRODUCT_INPUTS = (
     Input("X", _SIGNED),
     Input("W", _SIGNED),
     Input("B", Types("I", ("int32",)), optional=True),
-    Input("scale", _SINGLE, optional=True),
+    Input("scale", _SINGLE, optional=True, factor=True),
 )
 """Operands of a product of bytes: the computed one, the known one, the start of the sums, the scale."""

@@ -72,7 +72,7 @@ register(
         inputs=(Input("A", _SIGNED), Input("B", _SIGNED)),
         outputs=(Output("Y", _SIGNED),),
         attributes=(
-            *(Attribute(name, "float", required=True) for name in _SCALE),
+            *(Attribute(name, "float", required=True, factor=True) for name in _SCALE),
             *(Attribute(name, "int", 0) for name in ("a_zero", "b_zero", "y_zero")),
             Attribute("low", "int", -128),
             Attribute("high", "int", 127),
