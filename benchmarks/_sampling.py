@@ -22,7 +22,7 @@ import llvmlite.binding as llvm
 import numpy as np
 from elftools.elf.elffile import ELFFile
 
-from emulator.native.loader import LoadedCode, initialize, loaded
+from emulator.native.loader import ENTRY, LoadedCode, initialize, loaded
 
 PERIOD = 1e-3
 """Seconds of the process's time from one sample to the next; the kernel's tick may be longer."""
@@ -152,9 +152,9 @@ class _Ranges:
 
 def _functions(code: LoadedCode) -> Iterator[_Range]:
     """The functions of a loaded kernel."""
-    table = ELFFile(io.BytesIO(code.kernel.code)).get_section_by_name(".symtab")
+    table = ELFFile(io.BytesIO(code.kernel)).get_section_by_name(".symtab")
     symbols = [each for each in table.iter_symbols() if each["st_info"]["type"] == "STT_FUNC"]
-    (entry,) = (each["st_value"] for each in symbols if each.name == code.kernel.entry)
+    (entry,) = (each["st_value"] for each in symbols if each.name == ENTRY)
     for symbol in symbols:
         first = code.address + symbol["st_value"] - entry
         yield _Range(first, first + symbol["st_size"], Place(code.name, symbol.name.partition(".")[0]))

@@ -2,9 +2,10 @@
 
 ``compile_kernel`` takes a plain function of 64-bit integers and gives the address of a C function that does
 the same. The first use compiles it and keeps the object code on disk; later processes only load that.
-``direct`` writes LLVM text for all functions of the emulator. Functions with other constructs, or functions
-that break the rules below, are compiled by Numba, which is only then imported. With ``TX8_JIT=0`` (or
-``NUMBA_DISABLE_JIT=1``) kernels stay Python functions with pseudo addresses: slow, with the same results.
+``TX8_JIT`` chooses the engine: ``direct`` writes LLVM text for all functions of the emulator, and leaves
+functions with other constructs, or functions that break the rules below, to Numba, which is only then
+imported; ``numba`` compiles everything with Numba (``by_numba``); ``0`` (or ``NUMBA_DISABLE_JIT=1``) lets
+kernels stay Python functions with pseudo addresses: slow. All give the same results.
 
 A primitive is a function with two implementations: in ``primitives/`` in plain Python, which is the
 definition, and in ``machine/`` as LLVM instructions. ``primitives/names.py`` lists them all.
@@ -36,7 +37,6 @@ Rules for a kernel and the functions it calls, so that both executions agree:
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
@@ -48,6 +48,7 @@ from emulator.native.primitives.interpreted import call
 
 from . import store
 from .bytecode import KernelError
+from .choice import DIRECT, NUMBA, engine, jit_enabled
 from .keys import FixedMeaning, compiler_is_the_same, generated_key, kernel_key
 from .primitives import interpreted
 
@@ -60,6 +61,8 @@ __all__ = [
     "compile_generated",
     "compile_kernel",
     "compile_once",
+    "engine",
+    "import_compiler",
     "jit_enabled",
     "on_compile",
 ]
@@ -89,20 +92,12 @@ def cached_only() -> Iterator[None]:
         _cached_only.reset(token)
 
 
-def jit_enabled() -> bool:
-    """Return True if kernels become machine code in this process."""
-    return os.environ.get("TX8_JIT") != "0" and os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
-
-
-def compile_kernel(
-    function: Callable[..., int], name: str, arguments: int, directly: bool = True, compact: bool = False
-) -> int:
+def compile_kernel(function: Callable[..., int], name: str, arguments: int, compact: bool = False) -> int:
     """Return the address of a C function ``int64 f(int64 x arguments)`` that does what ``function`` does.
 
-    ``name`` appears in messages and progress. ``directly``: without Numba, which is four times as slow, if
-    the function uses only constructs that ``direct`` knows. ``compact``: by LLVM with few functions inlined
-    and no loops unrolled. That compiles in half the time, and is as fast for vectors and copies. Raises
-    KernelError when the source breaks the rules above.
+    ``name`` appears in messages and progress. ``compact``: by LLVM with few functions inlined and no loops
+    unrolled. That compiles in half the time, and is as fast for vectors and copies. Raises KernelError when
+    the source breaks the rules above.
     """
     if not jit_enabled():
         return interpreted.register(function)
@@ -110,23 +105,21 @@ def compile_kernel(
     with _lock:
         address = _loaded.get(key)
         if address is None:
-            address = _loaded[key] = _obtain(lambda: function, name, arguments, key, directly, compact)
+            address = _loaded[key] = _obtain(lambda: function, name, arguments, key, compact)
         return address
 
 
-def compile_once(
-    function: Callable[..., int], name: str, arguments: int, directly: bool = True, compact: bool = False
-) -> int:
+def compile_once(function: Callable[..., int], name: str, arguments: int, compact: bool = False) -> int:
     """``compile_kernel`` for a function of a module; this process describes its meaning only once.
 
     It takes milliseconds to describe everything that a large function reaches, which every run would spend.
     """
     if not jit_enabled():
         return interpreted.register(function)
-    use = (function, name, arguments, directly, compact)
-    address = _loaded.get(use)
+    use = (function, name, arguments, compact)
+    address = _loaded.get((engine(), use))
     if address is None:
-        address = _loaded[use] = compile_kernel(*use)
+        address = _loaded[engine(), use] = compile_kernel(*use)
     return address
 
 
@@ -144,17 +137,20 @@ def compile_generated(
     with _lock:
         address = _loaded.get(key)
         if address is None:
-            address = _loaded[key] = _obtain(generate, name, arguments, key, True, False)
+            address = _loaded[key] = _obtain(generate, name, arguments, key, False)
         return address
 
 
+def import_compiler() -> None:
+    """Import the chosen engine, which is otherwise imported when the first kernel is missing."""
+    if engine() == NUMBA:
+        from .by_numba import build  # noqa: F401
+    else:
+        from .direct import compile  # noqa: F401
+
+
 def _obtain(
-    generate: Callable[[], Callable[..., int]],
-    name: str,
-    arguments: int,
-    key: str,
-    directly: bool,
-    compact: bool,
+    generate: Callable[[], Callable[..., int]], name: str, arguments: int, key: str, compact: bool
 ) -> int:
     from .loader import load_object
 
@@ -162,30 +158,28 @@ def _obtain(
     if kernel is None:
         if _cached_only.get():
             raise Missing(name)
-        kernel = _build(generate(), name, arguments, directly, compact)
+        kernel = _build(generate(), name, arguments, compact)
         if compiler_is_the_same():
             store.save(key, kernel)
     return load_object(kernel, name)
 
 
-def _build(
-    function: Callable[..., int], name: str, arguments: int, directly: bool, compact: bool
-) -> store.Compiled:
+def _build(function: Callable[..., int], name: str, arguments: int, compact: bool) -> bytes:
     if on_compile:
         on_compile(name, None)
     start = time.perf_counter()
-    kernel = _translate(function, arguments, compact) if directly else None
+    kernel = _translate(function, arguments, compact) if engine() == DIRECT else None
     if kernel is None:
-        from .build import build
+        from .by_numba.build import build
 
-        kernel = build(function, name, arguments)
+        kernel = build(function, name, arguments, compact)
     if on_compile:
         on_compile(name, time.perf_counter() - start)
     return kernel
 
 
-def _translate(function: Callable[..., int], arguments: int, compact: bool) -> store.Compiled | None:
-    """Return machine code made without Numba; None for a function that ``direct`` does not know."""
+def _translate(function: Callable[..., int], arguments: int, compact: bool) -> bytes | None:
+    """Return an object made without Numba; None for a function that ``direct`` does not know."""
     from .direct.compile import compile_directly
     from .direct.values import Untranslatable
 

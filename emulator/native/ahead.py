@@ -53,8 +53,7 @@ def run_all(jobs: Sequence[Job], done: Callable[[], None] | None = None) -> None
     ``done`` is called after each. A job that fails is skipped: its result is computed when it is needed, and
     the failure appears then.
     """
-    from .direct import compile  # noqa: F401 - imported once, not in each process
-
+    native.import_compiler()  # once, not in each process
     for first in range(0, len(jobs), _AT_ONCE):
         _run_some(jobs[first : first + _AT_ONCE], done)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
@@ -24,6 +25,7 @@ import llvmlite
 import numpy as np
 
 from .bytecode import KernelError, References, global_value, references
+from .choice import engine
 from .primitives.names import PRIMITIVES
 from .target import target
 
@@ -33,7 +35,7 @@ LIBRARIES = ("math", "numpy")
 
 def kernel_key(function: Callable[..., int], name: str, arguments: int, compact: bool = False) -> str:
     """Return a hex digest that changes whenever the machine code of the kernel may change."""
-    parts = [environment(), name, str(arguments), str(compact), describe(function, name)]
+    parts = [environment(), engine(), name, str(arguments), str(compact), describe(function, name)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -52,7 +54,7 @@ def generated_key(generate: Callable[[], Any], meaning: tuple[Any, ...], name: s
     is taken as this process imported it. The files may have been edited since, and machine code of the old
     text must not be kept under the name of the new text. So equal arguments always give the same key.
     """
-    question = (generate, _identity(meaning), name, arguments)
+    question = (engine(), generate, _identity(meaning), name, arguments)
     if question not in _answers:
         _answers[question] = _generated_key(generate, meaning, name, arguments)
     return _answers[question]
@@ -70,7 +72,7 @@ def _identity(value: Any) -> Any:
 
 
 def _generated_key(generate: Callable[[], Any], meaning: tuple[Any, ...], name: str, arguments: int) -> str:
-    parts = [environment(), name, str(arguments), *_writers(generate)]
+    parts = [environment(), engine(), name, str(arguments), *_writers(generate)]
     seen: dict[int, int] = {}
     for value in meaning:
         for part in value.parts if isinstance(value, FixedMeaning) else (value,):
@@ -114,10 +116,9 @@ def _compiler() -> str:
     """Return a digest of the files that turn kernels into machine code."""
     here = Path(__file__).parent
     digest = hashlib.sha256()
-    for source in sorted((*here.glob("machine/*.py"), *here.glob("direct/*.py"))):
+    folders = (sorted(here.glob(f"{name}/*.py")) for name in ("machine", "direct", "by_numba"))
+    for source in (*chain(*folders), here / "inline.py", here / "llvm_module.py"):
         digest.update(source.read_bytes())
-    for name in ("build.py", "inline.py", "one_pass.py"):
-        digest.update((here / name).read_bytes())
     return digest.hexdigest()
 
 

@@ -178,8 +178,9 @@ def test_an_output_that_is_not_mapped_is_found_before_the_run() -> None:
         Program(image, ONE).start({})
 
 
-def test_the_plain_python_emulator_gives_the_same(tmp_path: Path) -> None:
-    """TX8_JIT=0: loop, issue and kernels as Python functions, in a process of its own."""
+@pytest.mark.parametrize("engine", ["0", pytest.param("numba", marks=pytest.mark.long)])
+def test_another_engine_gives_the_same(tmp_path: Path, engine: str) -> None:
+    """Loop, issue and kernels as Python functions, or by Numba, in a process of its own."""
     source = """
     .input x, fp32, 40
     .output y, fp32, 40
@@ -209,9 +210,9 @@ def test_the_plain_python_emulator_gives_the_same(tmp_path: Path) -> None:
     ]
     command += ["--output-dir", str(tmp_path), "--stats"]
     outputs = {}
-    for jit in ("0", "1"):
+    for jit in (engine, "direct"):
         environment = {**os.environ, "TX8_JIT": jit}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
         outputs[jit] = done.stdout, np.load(tmp_path / "y.npy").tolist()
-    assert outputs["0"] == outputs["1"]
-    assert outputs["0"][1] == (4 * x).tolist()
+    assert outputs[engine] == outputs["direct"]
+    assert outputs[engine][1] == (4 * x).tolist()

@@ -12,6 +12,7 @@ from typing import Any
 
 from emulator.native.inline import definition
 from emulator.native.keys import describe
+from emulator.native.loader import ENTRY
 from emulator.native.machine.primitive import Version
 
 from . import vocabulary, words
@@ -19,9 +20,6 @@ from .calls import Wider, Written
 from .function import Function
 from .helpers import helper
 from .values import Kind, Untranslatable
-
-ENTRY = "tx8_entry"
-"""Name of the function of a module."""
 
 
 class Functions:

@@ -1,6 +1,6 @@
 """Machine versions of the primitives, by name, as LLVM code.
 
-The same functions in plain Python are in ``native/primitives``; ``for_numba`` declares them to Numba.
+The same functions in plain Python are in ``native/primitives``; ``by_numba`` declares these to Numba.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writes machine versions as functions that emit LLVM instructions.
 
 ``emit(builder, *values)`` takes the LLVM values of the arguments and returns the result's. Nothing here needs
-Numba: ``direct`` makes a function of the emitted text, ``for_numba`` an intrinsic.
+Numba: ``direct`` makes a function of the emitted text, ``by_numba`` an intrinsic.
 
 A kind is a letter: ``i`` and ``u`` for signed and unsigned 64-bit words, ``d`` for binary64, ``f`` for
 binary32.

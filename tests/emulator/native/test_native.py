@@ -20,7 +20,6 @@ from emulator.native.primitives.memory import call_kernel, view_f32, view_i64, v
 from emulator.native.primitives.names import FLOAT32, MEMORY, PRIMITIVES, SCALAR
 from machine_code import needs_jit
 from native_kernels import COUNT, EDGES64, over, run_both, singles, words
-from paths import ROOT
 from processes import run_python
 from tx8isa.numbers.formats import Rounding, narrow, widen
 from tx8isa.numbers.primitives import bits64, fma32, from_bits64, s64, u64
@@ -59,9 +58,9 @@ CASES = [
 
 
 @needs_jit
-@pytest.mark.parametrize("directly", [False, True], ids=["Numba", "direct"])
+@pytest.mark.parametrize("engine", ["numba", "direct"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0].__name__)
-def test_machine_version_equals_plain_version(case, directly):
+def test_machine_version_equals_plain_version(case, engine):
     primitive, decode, encode, operands, values = case
     inputs = [values(seed)[np.random.default_rng(seed).permutation(COUNT)] for seed in range(operands)]
     if operands == 1:
@@ -69,7 +68,7 @@ def test_machine_version_equals_plain_version(case, directly):
     if primitive is single:  # a binary64 NaN has no defined payload after the conversion
         inputs = [inputs[0][~np.isnan(inputs[0].view(np.float64))]]
     kernel = over(primitive, decode, encode, operands)
-    machine, plain = run_both(kernel, primitive.__name__, inputs, directly)
+    machine, plain = run_both(kernel, primitive.__name__, inputs, engine)
     wrong = np.flatnonzero(machine != plain)
     shown = [hex(int(array[wrong[0]])) for array in (*inputs, machine, plain)] if wrong.size else []
     assert not wrong.size, f"{wrong.size} differ, first: {shown}"
@@ -95,7 +94,7 @@ def test_integer_route_equals_the_instruction_route(name):
     machine = importlib.import_module("emulator.native.machine.float32")
     numba, build = (
         importlib.import_module("numba"),
-        importlib.import_module("emulator.native.machine.for_numba"),
+        importlib.import_module("emulator.native.by_numba.intrinsics"),
     )
     if not machine.HARDWARE_FP16:
         pytest.skip("this CPU has no F16C: the integer route is the only one")
@@ -222,26 +221,6 @@ def test_stores_wrap_in_both_modes():
     assert returned[0] == returned[1]
 
 
-MOVE_SCRIPT = """
-import ctypes
-import sys
-sys.path.insert(0, "tests/support/kernels")
-from emulator import native
-from native_kernels import move_down
-buffer = ctypes.create_string_buffer(b"abcdefgh", 8)
-native.call(native.compile_kernel(move_down, "move", 2), ctypes.addressof(buffer), 8)
-print(buffer.raw.decode(), "numba" in sys.modules)
-"""
-
-
-@pytest.mark.long
-@needs_jit
-def test_overlapping_slices_with_and_without_numba(tmp_path):
-    cache = {"TX8_CACHE_DIR": str(tmp_path / "c")}
-    assert run_python(MOVE_SCRIPT, cache, cwd=ROOT).stdout.split() == ["aabcdefg", "True"]
-    assert run_python(MOVE_SCRIPT, cache, cwd=ROOT).stdout.split() == ["aabcdefg", "False"]
-
-
 def convert_fp16(bits, mode, random):
     return narrow(widen(bits, 5, 10) * 1.7, 8, 7, mode, random)
 
@@ -268,12 +247,12 @@ def call_many(address, fields, state, times):
     return total
 
 
-@pytest.mark.parametrize("jit", [pytest.param("1", marks=needs_jit), "0"])
+@pytest.mark.parametrize("jit", [*(pytest.param(name, marks=needs_jit) for name in ("direct", "numba")), "0"])
 def test_kernels_call_kernels_through_addresses(jit, monkeypatch):
     monkeypatch.setenv("TX8_JIT", jit)
     inner = native.compile_kernel(add_fields, "add", 2)
     outer = native.compile_kernel(call_many, "many", 4)
-    assert (inner > 0) == (outer > 0) == (jit == "1")
+    assert (inner > 0) == (outer > 0) == (jit != "0")
     fields, state = np.array([3, -5], np.int64), np.zeros(1, np.int64)
     assert native.call(outer, inner, fields.ctypes.data, state.ctypes.data, 10) == 70
     assert state[0] == -20
@@ -303,7 +282,7 @@ def test_numba_disable_jit_is_honoured(monkeypatch):
 def test_settings_of_the_current_folder_do_not_reach_numba(tmp_path):
     (tmp_path / ".numba_config.yaml").write_text("disable_jit: 1\nboundscheck: 1\ncpu_name: generic\n")
     settings = "int(c.DISABLE_JIT), c.BOUNDSCHECK, c.CPU_NAME"
-    code = f"import emulator.native.build; from numba.core import config as c; print({settings})"
+    code = f"import emulator.native.by_numba.build; from numba.core import config as c; print({settings})"
     found = run_python(code, {"NUMBA_DISABLE_JIT": "0"}, cwd=tmp_path)
     assert found.stdout.split() == ["0", "None", "None"]
 

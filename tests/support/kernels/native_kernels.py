@@ -7,8 +7,9 @@ import numpy as np
 from emulator import native
 from emulator.native.direct.compile import compile_directly
 from emulator.native.primitives import interpreted
-from emulator.native.primitives.memory import view_u8, view_u64
-from tx8isa.numbers.primitives import s64, u64
+from emulator.native.primitives.memory import view_u64
+from machine_code import compiled_by
+from tx8isa.numbers.primitives import u64
 
 COUNT = 4000
 EDGES64 = [0, 1, 2, 0x7F, 0x80, 0xFFFF, 1 << 31, (1 << 31) - 1, 1 << 32, (1 << 32) - 1, 1 << 52, 1 << 63]
@@ -86,27 +87,20 @@ def over(primitive, decode, encode, operands):
     return kernel
 
 
-def run_both(kernel, name, inputs, directly=True):
-    """Results of the compiled kernel, ``directly`` without Numba, and of the plain function on the same."""
+def run_both(kernel, name, inputs, engine="direct"):
+    """Results of the kernel that an engine compiles, and of the plain function on the same."""
     n = inputs[0].size
     results = []
-    if directly:
+    if engine == "direct":
         compile_directly(kernel, 5)  # which compile_kernel would leave to Numba if it failed
-        name += ".direct"
-    compiled = native.compile_kernel(kernel, name, 5, directly)
+    with compiled_by(engine):
+        compiled = native.compile_kernel(kernel, name, 5)
     for run in (compiled, interpreted.register(kernel)):
         out = np.zeros(n, np.uint64)
         pointers = [array.ctypes.data for array in (*inputs, *[inputs[0]] * (3 - len(inputs)), out)]
         assert native.call(run, *pointers, n) == 0
         results.append(out)
     return results
-
-
-def move_down(address, n):
-    """A slice copied over itself: sources are read before anything is written."""
-    view = view_u8(address, n)
-    view[1:n] = view[0 : n - 1]
-    return s64(view[n - 1])
 
 
 def closure(constant, pair=(1, 2), default=5):

@@ -10,16 +10,14 @@ from inspect import Parameter, Signature
 from typing import Any
 
 from numba import types as numba_types
-from numba.core import cgutils as numba_cgutils
 from numba.extending import intrinsic as numba_intrinsic
-from numba.np import arrayobj
 
-from . import MACHINE
-from .primitive import Elements, Primitive, Version, constant, pointer
+from emulator.native.machine import MACHINE
+from emulator.native.machine.primitive import Elements, Primitive, Version, pointer
+
+from .views import ViewType
 
 types: Any = numba_types
-cgutils: Any = numba_cgutils
-populate_array: Any = arrayobj.populate_array
 
 KINDS: dict[str, Any] = {
     "i": types.int64,
@@ -69,25 +67,14 @@ def _is_integer(kind: Any) -> bool:
 
 
 def _view(kind: Any) -> Any:
-    """Make the intrinsic of a contiguous array over raw memory."""
-    result, size = types.Array(kind, 1, "C"), constant(kind.bitwidth // 8)
+    """Make the intrinsic of a view of elements of this type."""
 
     def accept(*kinds: Any) -> Any:
-        return result(*kinds) if all(map(_is_integer, kinds)) else None
+        return ViewType(kind)(*kinds) if all(map(_is_integer, kinds)) else None
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        pairs = zip(values, signature.args, strict=True)
-        address, n = (context.cast(builder, value, given, types.int64) for value, given in pairs)
-        array = context.make_array(result)(context, builder)
-        populate_array(
-            array,
-            data=pointer(builder, address, context.get_data_type(kind)),
-            shape=cgutils.pack_array(builder, [n]),
-            strides=cgutils.pack_array(builder, [size]),
-            itemsize=size,
-            meminfo=None,
-        )
-        return array._getvalue()
+        address = context.cast(builder, values[0], signature.args[0], types.int64)
+        return pointer(builder, address, context.get_data_type(kind))
 
     return _function(2, accept, generate)
 

@@ -1,8 +1,9 @@
-"""Reads and renames the undefined symbols of a relocatable ELF64 object."""
+"""Reads the undefined symbols of a relocatable ELF64 object."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 _SYMTAB = 2
 _SECTION = struct.Struct("<IIQQQQIIQQ")
@@ -14,26 +15,13 @@ def undefined_symbols(data: bytes) -> list[str]:
     return [data[start : data.index(b"\0", start)].decode() for start in _undefined(data)]
 
 
-def renamed(data: bytes, names: dict[str, str]) -> bytes:
-    """Return the object with undefined symbols renamed to names of the same length."""
-    changed = bytearray(data)
-    for start in _undefined(data):
-        old = data[start : data.index(b"\0", start)].decode()
-        new = names.get(old, old).encode()
-        if len(new) != len(old):
-            raise ValueError(f"'{old}' cannot become '{new.decode()}': the lengths differ")
-        changed[start : start + len(new)] = new
-    return bytes(changed)
-
-
-def _undefined(data: bytes) -> list[int]:
-    """Return the offsets of the names of undefined symbols in the object."""
+def _undefined(data: bytes) -> Iterator[int]:
+    """Yield the offsets of the names of undefined symbols in the object."""
     if data[:6] != b"\x7fELF\x02\x01":
         raise ValueError("not a little-endian ELF64 object")
     offset = struct.unpack_from("<Q", data, 40)[0]
     size, count = struct.unpack_from("<HH", data, 58)
     sections = [_SECTION.unpack_from(data, offset + i * size) for i in range(count)]
-    places = []
     for section in sections:
         if section[1] != _SYMTAB:
             continue
@@ -41,5 +29,4 @@ def _undefined(data: bytes) -> list[int]:
         for at in range(table, table + length, _SYMBOL.size):
             name, _, _, defined_in, _, _ = _SYMBOL.unpack_from(data, at)
             if name and not defined_in:
-                places.append(strings + name)
-    return places
+                yield strings + name

@@ -14,7 +14,7 @@ from typing import Any
 from numba.core import ir
 from numba.core import types as numba_types
 
-from .bytecode import KernelError
+from emulator.native.bytecode import KernelError
 
 types: Any = numba_types
 
