@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import onnx
 
 import range_models
@@ -34,7 +35,7 @@ from compiler.driver import Program, compile_graph
 from compiler.frontend import load
 from compiler.graph import Graph, GraphError
 from compiler.tools.verification.findings import Proof, lines
-from compiler.tools.verification.prove import Prover
+from compiler.tools.verification.prove import STEPS, Prover
 from documents import with_region
 from expert_nets import one_by_one
 from float_nets import small_cnn
@@ -132,6 +133,15 @@ def of_ranges() -> dict[str, Make]:
     return {name: partial(_ranged, *each) for name, each in given.items()}
 
 
+NUMBERS: dict[str, Callable[[Mapping[str, int]], dict[str, Any]]] = {
+    "texts of any size": lambda at: {
+        "mask": np.tile(np.arange(at["seq"]) < max(1, at["seq"] - 1), (at["batch"], 1)).astype(np.int64)
+    },
+    "decoder steps of any size": lambda at: {"at": np.array([24 - at["new"]])},
+}
+"""Integers of networks whose random ones would hide all keys, at sizes."""
+
+
 def _ranged(
     model: onnx.ModelProto, dims: Mapping[str, tuple[int, int, int]], state: Mapping[str, str], dtype: str
 ) -> Program:
@@ -224,14 +234,17 @@ class Row(NamedTuple):
         return f"{self.state}  {times} ({self.compiling:.1f} s to compile it)  {self.remarks}"
 
 
-def proved(make: Make, dtype: str) -> Row:
-    """The row of a network."""
+def proved(
+    make: Make, dtype: str, numbers: Callable[[Mapping[str, int]], dict[str, Any]] | None = None
+) -> Row:
+    """The row of a network; ``numbers`` are its integers at sizes, random ones without it."""
     begin = time.perf_counter()
     try:
         program = make(dtype)
         compiled, taken = time.perf_counter(), time.process_time()
         prover = Prover(program)
-        found = [prover.at(point) for point in points(prover)]
+        steps = [(point, STEPS if numbers is None else [numbers(point)] * STEPS) for point in points(prover)]
+        found = [prover.at(*each) for each in steps]
     except GraphError as error:
         return Row("refused", 0.0, 0.0, 0.0, str(error))
     return _row(found, time.perf_counter() - compiled, time.process_time() - taken, compiled - begin)
@@ -271,7 +284,7 @@ def _summed(rows: Mapping[str, Row]) -> dict[str, Row]:
 def chosen(names: Sequence[str], random: int, dtype: str) -> dict[str, Callable[[], Row]]:
     """What to prove, by name: some, all, or random networks."""
     known = {**named(), **of_the_zoo(), **of_ranges()}
-    found = {name: partial(proved, make, dtype) for name, make in known.items()}
+    found = {name: partial(proved, make, dtype, NUMBERS.get(name)) for name, make in known.items()}
     found |= {f"{_KERNEL}{name} {fmt}": partial(kernel_proved, name, fmt) for name, fmt in CASES}
     if names == [_KERNEL.strip()]:
         found = {name: each for name, each in found.items() if name.startswith(_KERNEL)}
