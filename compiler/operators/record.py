@@ -22,10 +22,7 @@ Reference = Callable[..., tuple[Array, ...]]
 
 @dataclass(frozen=True)
 class Types:
-    """A type constraint. Operands of a record whose constraint has the same name have one dtype.
-
-    A constraint without a name holds for each operand separately.
-    """
+    """A type constraint. Operands whose constraints have the same name have one dtype."""
 
     name: str
     allowed: tuple[str, ...]

@@ -115,11 +115,8 @@ class _Sweep:
         room = plan.m * plan.n
         self.sums_bytes = round_up(room * self.format.bits // 8, LINE_BYTES)
         self.sums = kernel.buffer("sums", 2 * self.sums_bytes)
-        self.rounded = (
-            None
-            if self.format is product.out.fmt
-            else kernel.buffer("rounded", room * product.out.bytes_each)
-        )
+        rounds = self.format is not product.out.fmt
+        self.rounded = kernel.buffer("rounded", room * product.out.bytes_each) if rounds else None
 
     def run(self) -> None:
         kernel, feeds = self.kernel, (self.left, self.right)
