@@ -47,7 +47,7 @@ def test_the_readme_shows_ten_rows_of_the_long_table(benchmark: SimpleNamespace)
 def test_the_long_table_has_a_section_for_each_script(benchmark: SimpleNamespace) -> None:
     """Tables are in the order in which the scripts run, each with the first sentence of its script and the
     place of its measurement."""
-    page = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
+    _, page, _ = benchmark.summary.region(ROOT / "docs/benchmarks.md")
     sections = page.split("\n## ")[1:]
     order = [f"`benchmarks/{script.name}`" for script in benchmark.summary.scripts()]
     titles = [section.partition("\n")[0] for section in sections]
