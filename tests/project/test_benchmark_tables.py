@@ -57,7 +57,10 @@ def test_the_long_table_has_a_section_for_each_script(benchmark: SimpleNamespace
         assert benchmark.summary.summary_of(script) in section
         assert table_rows(section) or title == "`benchmarks/host_time.py`"
         last = section.partition("<!--")[0].strip().splitlines()[-1]
-        assert re.fullmatch(r"Measured on: .+, \d+ cores, Python 3[\d.]+(, \d{4}-\d\d-\d\d)?\.", last)
+        begins = r"(, which starts in \d+ ms)?"
+        assert re.fullmatch(
+            rf"Measured on: .+, \d+ cores, Python 3[\d.]+{begins}(, \d{{4}}-\d\d-\d\d)?\.", last
+        )
 
 
 def test_sections_leave_out_scripts_without_goals(benchmark: SimpleNamespace) -> None:
