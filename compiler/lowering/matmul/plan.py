@@ -287,9 +287,13 @@ def _with_long_runs(problem: MatmulProblem, plan: MatmulPlan, room: int) -> Matm
 
 
 def _loads_together(problem: MatmulProblem, plan: MatmulPlan, count: int) -> bool:
-    """True if each tile loads its own chunks of a left operand that stays, ``count`` or a multiple of it."""
+    """True if each tile loads its own chunks of a left operand that stays, ``count`` or a multiple of it.
+
+    Slots have room for all rows, so planes of a block with fewer rows would not reach the next slot.
+    """
     alone = plan.stay == "left" and plan.left_team == 1 and not problem.left_raw
-    return alone and problem.left_along_k and plan.chunks(problem) % count == 0
+    alike = plan.left(problem).fixed and plan.chunks(problem) % count == 0
+    return alone and problem.left_along_k and alike
 
 
 def _grids(problem: MatmulProblem, tiles: int) -> Iterator[tuple[int, int, int]]:

@@ -165,6 +165,20 @@ def test_tiles_that_send_rows(
     assert max(runs) >= (sizes[1] if share == "columns" else 64)
 
 
+@pytest.mark.parametrize("deal", ["planes", "rows"])
+def test_blocks_with_fewer_rows_are_loaded_chunk_by_chunk(deal: str) -> None:
+    """A tile's chunks are adjacent only if all blocks have equally many rows: 250 rows are 15 x 16 and 10."""
+    case = made((250, 256), (256, 512), Format.FP16)
+    grid, sizes = (1, 16, 1), (16, 256, 64)
+    case.cut(cut_of(grid, sizes, "left", "columns", deal)).check()
+    with pytest.raises(ValueError, match="evenly"):
+        case.cut(cut_of(grid, (*sizes, 4), "left", "columns", deal)).check()
+    for cut in case.all_cuts():
+        assert "together" not in dict(cut.sizes)
+        if cut.choice("stay", "") == "left":
+            case.cut(cut).check()
+
+
 @pytest.mark.parametrize(("deal", "together"), [("columns", 1), ("rows", 3), ("planes", 8), ("planes", 0)])
 def test_unknown_ways_to_load_are_refused(deal: str, together: int) -> None:
     case = made((256, 256), (256, 512), Format.FP16)
