@@ -103,7 +103,7 @@ def warm_runs(image: Path) -> dict[str, float]:
 
 
 def child(command: list[str], **settings: str) -> tuple[float, float]:
-    """Seconds on the clock and of processor time of a process with those that it starts."""
+    """Run a process; return its seconds on the clock, and its processor time with that of its children."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     subprocess.run(command, check=True, env={**os.environ, **settings}, stdout=subprocess.DEVNULL)
     clock, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -22,7 +22,8 @@ Reference = Callable[..., tuple[Array, ...]]
 
 @dataclass(frozen=True)
 class Types:
-    """A type constraint. Operands whose constraints have the same name have one dtype."""
+    """A type constraint. Operands whose constraints have the same name have one dtype; others each have
+    its own."""
 
     name: str
     allowed: tuple[str, ...]
@@ -42,9 +43,7 @@ class Input:
     variadic: bool = False  # the last operand, which may occur any number of times, but at least once
     constant: bool = False  # its value must be known at compile time
     since: int = 1  # the first operator set that has it
-    factor: bool = (
-        False  # a scale of bytes: code multiplies or divides by it unless it is 1, and nothing else
-    )
+    factor: bool = False  # a scale of bytes: code multiplies or divides by it, unless it is 1
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ def _meaning(program: Program, field: PrimeField) -> FieldGraph:
 
 
 def _check(image: Image, machine: Machine, graph: Graph) -> None:
-    """Refuse programs and graphs of which more than one run, or one size, must be proved."""
+    """Refuse a program that runs on several chips or at several sizes, and a graph with states."""
     parts = {
         "runs on several chips": machine.chip_count > 1,
         "has several networks": bool(image.entry_points),

@@ -107,7 +107,7 @@ def _chains(graph: Graph) -> Iterator[_Chain]:
 
 
 def _only_float(graph: Graph, node: Node) -> str | None:
-    """The float of which each element of a node's only result is a function; None where there is none."""
+    """Return the operand that decides each element of a node's only result; None if several do."""
     varying = [name for name in node.inputs if name and name not in graph.constants]
     others = [graph.constants[name] for name in node.inputs if name in graph.constants]
     alone = OPERATORS[node.op].needs is elementwise and len(node.outputs) == len(varying) == 1

@@ -60,7 +60,7 @@ Make = Callable[[str], Program]
 """Compiles a program in a format of floats."""
 _RANDOM, _KERNEL = "random ", "kernel "
 _TOGETHER = {_RANDOM: "random networks", _KERNEL: "kernels of Triton"}
-"""What one row in the table is about, by the beginnings of names."""
+"""Rows of the table that several proofs share, by the beginnings of their names."""
 _PLACE = re.compile(r"^at [^:]*: ")
 """Sizes and step of a finding."""
 
@@ -282,7 +282,7 @@ def _summed(rows: Mapping[str, Row]) -> dict[str, Row]:
 
 
 def chosen(names: Sequence[str], random: int, dtype: str) -> dict[str, Callable[[], Row]]:
-    """What to prove, by name: some, all, or random networks."""
+    """Return the programs to prove, by name: the named ones, all, or random networks."""
     known = {**named(), **of_the_zoo(), **of_ranges()}
     found = {name: partial(proved, make, dtype, NUMBERS.get(name)) for name, make in known.items()}
     found |= {f"{_KERNEL}{name} {fmt}": partial(kernel_proved, name, fmt) for name, fmt in CASES}

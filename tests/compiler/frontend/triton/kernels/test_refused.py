@@ -212,7 +212,7 @@ def test_a_kernel_is_compiled_on_the_command_line(tmp_path: Path, capsys: pytest
         *(
             (tuple(option.split()), f"{ADD}: {option.split()[0]} is for graphs; this is a kernel of Triton")
             for option in (
-                *("--dtype fp16", "--prove-order", "--estimate", "--search full", "--patterns none"),
+                *("--dtype fp16", "--prove-order", "--estimate", "--search full"),
                 *(
                     "--patterns none",
                     "--residency off",
