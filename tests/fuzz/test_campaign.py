@@ -11,11 +11,11 @@ import pytest
 import fuzz_campaign
 import fuzz_networks
 from compiler.graph import CapacityError, GraphError
+from documents import region
 from fuzz_campaign import (
     BATCH_SECONDS,
-    BEGIN,
-    END,
     MOST_EXAMPLES,
+    REGION,
     Count,
     batch,
     campaign,
@@ -28,6 +28,8 @@ from fuzz_campaign import (
 )
 from fuzz_child import kinds
 from network_draws import Setting
+
+BEGIN, END = f"<!-- {REGION} -->", f"<!-- end of {REGION} -->"
 
 CHILD = """
 import os, sys, time
@@ -137,6 +139,22 @@ def page(tmp_path: Path) -> Path:
     return path
 
 
+def test_the_counts_go_into_the_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second time nothing changes; a page without the region stays as it is."""
+    monkeypatch.setattr(fuzz_campaign, "PAGE", page)
+    monkeypatch.setattr(fuzz_campaign, "read_state", lambda: {"gdb": Count(7)})
+    around = [page.read_text().splitlines()[at] for at in (0, -1)]
+    assert main(["--page"]) == 0
+    made = page.read_text()
+    assert region(made, REGION) == table({"gdb": Count(7)}).rstrip()
+    assert [made.splitlines()[at] for at in (0, -1)] == around
+    assert main(["--page"]) == 0 and page.read_text() == made
+    page.write_text("no table")
+    with pytest.raises(SystemExit, match="the page has no region <!-- fuzz counts -->"):
+        main(["--page"])
+    assert page.read_text() == "no table"
+
+
 def test_without_a_state_the_page_says_where_to_go_on(child: Path, tmp_path: Path, page: Path) -> None:
     assert read_state(tmp_path, page) == {kind: STATE.get(kind, Count()) for kind in kinds()}
     child.write_text(CHILD.replace("number == 7", "number < 1200").format("raise ValueError"))
@@ -213,7 +231,8 @@ def test_wrong_usage(arguments: list[str], message: str, capsys: pytest.CaptureF
 
 def test_the_page_has_a_row_for_each_kind() -> None:
     page = fuzz_campaign.PAGE.read_text(encoding="utf-8")
-    counts = page.partition(fuzz_campaign.BEGIN)[2].partition(fuzz_campaign.END)[0]
+    counts = region(page, REGION)
+    assert counts is not None
     assert re.findall(r"^\| (\w+) \|", counts, re.MULTILINE) == ["kind", *kinds(), "all"]
 
 

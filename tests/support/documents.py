@@ -63,15 +63,29 @@ def blocks(document: str) -> Iterator[Block]:
         yield Block(match[1], match[2], document.count("\n", 0, match.start()) + 2)
 
 
+def region(page: str, name: str) -> str | None:
+    """Return the text between ``<!-- name -->`` and ``<!-- end of name -->``; None if a mark is missing."""
+    begin, end = _marks(name)
+    inside, found, _ = page.partition(begin)[2].partition(end)
+    return inside if found else None
+
+
 def with_region(page: str, name: str, made: Callable[[str], str]) -> str:
-    """A page whose part between ``<!-- name -->`` and its end is made anew, of the old one; SystemExit if it
-    has none."""
-    begin, end = f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
-    before, _, rest = page.partition(begin)
-    inside, found, after = rest.partition(end)
-    if not found:
+    """Return a page whose region has the text that ``made`` returns for the old one.
+
+    SystemExit if it has no such region.
+    """
+    begin, end = _marks(name)
+    inside = region(page, name)
+    if inside is None:
         raise SystemExit(f"the page has no region {begin.strip()} ... {end.strip()}")
-    return f"{before}{begin}{made(inside)}{end}{after}"
+    before, _, rest = page.partition(begin)
+    return f"{before}{begin}{made(inside)}{end}{rest.partition(end)[2]}"
+
+
+def _marks(name: str) -> tuple[str, str]:
+    """Return the comments before and after a region, with their line ends."""
+    return f"<!-- {name} -->\n", f"\n<!-- end of {name} -->"
 
 
 def commands(text: str) -> list[Command]:

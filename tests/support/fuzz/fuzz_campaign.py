@@ -32,6 +32,7 @@ from typing import Any
 import msgspec
 from tqdm import tqdm
 
+from documents import region, with_region
 from fuzz_child import kinds
 from paths import ROOT
 from tx8isa.tools.files import write_whole
@@ -39,8 +40,8 @@ from tx8isa.tools.files import write_whole
 FOLDER = ROOT / "build" / "fuzz"
 CHILD = Path(__file__).with_name("fuzz_child.py")
 PAGE = ROOT / "docs" / "reliability.md"
-BEGIN, END = "<!-- fuzz counts -->", "<!-- end of fuzz counts -->"
-"""Texts around the table on the page."""
+REGION = "fuzz counts"
+"""The region of the page that has the table."""
 BATCH_SECONDS, LONGEST_SECONDS = 60, 300
 ALONE_SECONDS = 3600
 """Seconds that a batch should take; seconds without an answer after which it counts as hanging."""
@@ -84,7 +85,7 @@ def counts_of(page: str) -> dict[str, Count]:
 
     Hours are rounded there, so those of the kinds are scaled to the sum in the last row.
     """
-    rows = _ROW.findall(page.partition(BEGIN)[2].partition(END)[0].replace(",", ""))
+    rows = _ROW.findall((region(page, REGION) or "").replace(",", ""))
     found = {
         kind: Count(int(following), int(executed), 3600 * float(hours), int(too_large), int(findings))
         for kind, following, executed, hours, too_large, findings in rows
@@ -252,9 +253,8 @@ def main(arguments: list[str]) -> int:
         print(table(read_state()), end="")
         return 0
     if options.page:
-        before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        after = rest.partition(END)[2]
-        PAGE.write_text(f"{before}{BEGIN}\n{table(read_state())}{END}{after}", encoding="utf-8")
+        made = with_region(PAGE.read_text(encoding="utf-8"), REGION, lambda _: table(read_state()).rstrip())
+        PAGE.write_text(made, encoding="utf-8")
         return 0
     chosen = options.kinds or kinds()
     if options.seconds is None or options.seconds < 0:
