@@ -72,6 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--dtype and --tiles are for graphs; textual IR has them in it")
     if options.output and Path(options.output).suffix != ".mlir":
         parser.error(f"argument -o: '{options.output}' does not end in .mlir")
+    if options.plan and options.search:
+        parser.error("--plan replaces the search: leave out --search, or --plan")
 
     def run() -> int:
         _check_files(options, path)

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from emulator.cli.options import beside_cycles, beside_order, beside_session, make_parser, prints
+from emulator.cli.options import check_usage, make_parser
 from tx8isa.tools.command_line import error_line, guarded, note, print_lines, print_out, report_form, tell
 from tx8isa.tools.overwrite import run_of_tool
 
@@ -50,24 +50,7 @@ def _command(arguments: list[str] | None, team: Team | None = None) -> int:
 
     given = with_operand(with_value(arguments, "--stats", "text"), "--input")
     options = parsed(make_parser(), given)
-    if not 1 <= options.threads <= 256:
-        make_parser().error(f"argument --threads: {options.threads} is outside 1..256")
-    if options.prove:
-        make_parser().error("argument --prove: needs the compiler too: start the command tx8emu")
-    if options.html and options.report and report_form(options.report) == "html":
-        make_parser().error("--html and --report FILE.html both name the page")
-    if options.json and (other := prints(options)):
-        make_parser().error(f"argument --json: not with {other}, which prints to standard output too")
-    if options.against and options.stats == "json":
-        make_parser().error("argument --against: not with --stats=json, which prints one JSON object")
-    if options.session and (other := beside_session(options)):
-        make_parser().error(f"argument --session: not with {other}, which is about a single run")
-    if options.prove_order and (other := beside_order(options)):
-        make_parser().error(f"argument --prove-order: not with {other}, which is about a single run")
-    if options.cycles_only and (other := beside_cycles(options)):
-        make_parser().error(f"argument --cycles-only: not with {other}, which is about data")
-    if options.load_state and (options.strict or options.explore):
-        make_parser().error("--strict and --explore watch a run from its start: not with --load-state")
+    check_usage(make_parser(), options)
     alone = _prove_order if options.prove_order else _run_session if options.session else None
     status = alone(options) if alone and team is None else _run(options, team)
     if sys.stdout is not None:

@@ -1,13 +1,24 @@
-"""The options of tx8emu and their values."""
+"""The options of tx8emu, their values, and the combinations that are refused."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
 from tx8isa.tools.caches import add_cache_options
-from tx8isa.tools.command_line import ToolParser, html_file, mesh, named_file, port, report_file
+from tx8isa.tools.command_line import (
+    ToolParser,
+    check_needs,
+    given_besides,
+    given_options,
+    html_file,
+    mesh,
+    named_file,
+    port,
+    report_file,
+    report_form,
+)
 from tx8isa.tools.version import VERSION
 
 from .warm import Warm
@@ -241,7 +252,59 @@ def tensor_file(text: str, names: Collection[str]) -> tuple[str, str | None]:
     return found if found else (text, None)
 
 
-def prints(options: argparse.Namespace) -> str:
+_OF_ALL = ("program", "machine", "quiet", "verbose")
+_OF_MODES = {
+    "--session": frozenset(
+        (
+            *(*_OF_ALL, "session", "threads", "max_instructions", "serial", "timed", "timing", "issue"),
+            *("on_exception", "write_span", "ne_post"),
+        )
+    ),
+    "--prove-order": frozenset((*_OF_ALL, "prove_order", "entry")),
+}
+"""Options that the modes other than a single run take. Other options would have no effect there."""
+_OF_DATA = frozenset(
+    (
+        *("output_dir", "dump_spm", "dump_ddr", "dump_tensor", "strict", "explore", "session", "save_state"),
+        *("load_state", "gdb", "write_span", "ne_post"),
+    )
+)
+"""Options about data, which --cycles-only does not compute."""
+_SHOWS_TIME = ("--timed", "--cycles-only", "--stats", "--against", "--trace", "--html", "--report")
+_NEEDS = {
+    "tile": ("--dump-spm",),
+    "chip": ("--dump-spm", "--dump-ddr", "--dump-tensor"),
+    "explore_seed": ("--explore",),
+    **dict.fromkeys(("timing", "issue"), _SHOWS_TIME),
+}
+
+
+def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Exit with a usage error for options that do not go together."""
+    if not 1 <= options.threads <= 256:
+        parser.error(f"argument --threads: {options.threads} is outside 1..256")
+    if options.prove:
+        parser.error("argument --prove: needs the compiler too: start the command tx8emu")
+    if options.html and options.report and report_form(options.report) == "html":
+        parser.error("--html and --report FILE.html both name the page")
+    if options.json and (other := _prints(options)):
+        parser.error(f"argument --json: not with {other}, which prints to standard output too")
+    if options.against and options.stats == "json":
+        parser.error("argument --against: not with --stats=json, which prints one JSON object")
+    for mode, taken in _OF_MODES.items():
+        if getattr(options, mode[2:].replace("-", "_")) and (other := given_besides(parser, options, taken)):
+            parser.error(f"argument {mode}: not with {other}, which is about a single run")
+    if options.cycles_only:
+        given = given_options(parser, options)
+        other = next((name for dest, name in given.items() if dest in _OF_DATA), "")
+        if other:
+            parser.error(f"argument --cycles-only: not with {other}, which is about data")
+    if options.load_state and (options.strict or options.explore):
+        parser.error("--strict and --explore watch a run from its start: not with --load-state")
+    check_needs(parser, options, _NEEDS)
+
+
+def _prints(options: argparse.Namespace) -> str:
     """Return a given option that prints to standard output; empty when there is none."""
     given = {
         "--stats": options.stats,
@@ -251,48 +314,6 @@ def prints(options: argparse.Namespace) -> str:
         "--dump-tensor without a file": any(not text.endswith(".npy") for text in options.dump_tensor),
     }
     return next((name for name, value in given.items() if value), "")
-
-
-def beside_cycles(options: argparse.Namespace) -> str:
-    """Return a given option about data, which ``--cycles-only`` excludes; empty without one."""
-    names = ("output_dir", "dump_spm", "dump_ddr", "dump_tensor", "strict", "explore", "session")
-    given = {name: getattr(options, name) for name in (*names, "save_state", "load_state")}
-    found = next((name for name, value in given.items() if value), "" if options.gdb is None else "gdb")
-    return f"--{found.replace('_', '-')}" if found else ""
-
-
-_OF_A_RUN = (
-    *(
-        "input",
-        "random",
-        "output_dir",
-        "dump_spm",
-        "dump_ddr",
-        "dump_tensor",
-        "stats",
-        "against",
-        "json",
-        "trace",
-        "html",
-    ),
-    *("report", "strict", "explore", "chips", "save_state", "load_state", "gdb"),
-)
-
-
-def beside_session(options: argparse.Namespace) -> str:
-    """Return a given option about a single run; empty when there is none."""
-    return _given((*_OF_A_RUN, "entry", "prove_order"), options)
-
-
-def beside_order(options: argparse.Namespace) -> str:
-    """Return a given option about a single run, which --prove-order excludes; empty without one."""
-    return _given((*_OF_A_RUN, "cycles_only"), options)
-
-
-def _given(names: Sequence[str], options: argparse.Namespace) -> str:
-    parser = make_parser()
-    found = next((name for name in names if getattr(options, name) != parser.get_default(name)), "")
-    return f"--{found.replace('_', '-')}" if found else ""
 
 
 def ddr_range(text: str) -> tuple[int, int]:

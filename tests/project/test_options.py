@@ -8,9 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
+import compiler.tools.options.usage
 from asm.cli import assemble_parser, disassemble_parser
 from compiler.tools.opt import make_parser as tx8opt_parser
 from compiler.tools.options import make_parser as tx8cc_parser
+from emulator.cli.options import _OF_MODES
 from emulator.cli.options import make_parser as tx8emu_parser
 from tx8isa.tools.command_line import ToolParser
 
@@ -62,3 +64,12 @@ def test_many_options_are_in_groups(tool: str) -> None:
     groups = PARSERS[tool]()._action_groups
     assert max(len(group._group_actions) for group in groups) <= 20
     assert sum(bool(group._group_actions) for group in groups) >= 5
+
+
+def test_the_modes_take_options_that_there_are() -> None:
+    """A name of the lists that is no option would refuse the option that it stands for."""
+    for make, modes in ((tx8cc_parser, compiler.tools.options.usage._OF_MODES), (tx8emu_parser, _OF_MODES)):
+        known = {action.dest for action in make()._actions}
+        for mode, taken in modes.items():
+            assert {mode[2:].replace("-", "_"), *taken} <= known, mode
+            assert taken < known

@@ -245,6 +245,7 @@ def test_runs_of_unknown_entries_are_refused(
     ("content", "options", "message"),
     [
         (None, ["--run"], "both.json: --run is about one graph, this file has several entries"),
+        (None, ["-v"], "both.json: --verbose is about one graph, this file has several entries"),
         (None, ["--chips", "2x1", "--parallel", "dp=2"], "entry many: dp=2: node 'put' "),
         (None, ["--chips", "2x1", "--parallel", "tp=4"], "--parallel tp=4: is for 4 chips; 2x1 chips are 2"),
         (None, ["--state", "at=top"], "entry many: state at=top: input is 2x1 int64, output is "),

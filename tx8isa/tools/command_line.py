@@ -7,7 +7,7 @@ import re
 import signal
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -55,7 +55,39 @@ def parsed(parser: ArgumentParser, arguments: Sequence[str] | None) -> Namespace
     """
     given = sys.argv[1:] if arguments is None else arguments
     _check_known(parser, given)
-    return parser.parse_args(given)
+    options = parser.parse_args(given)
+    if getattr(options, "quiet", False) and getattr(options, "verbose", False):
+        parser.error("-q and -v exclude each other")
+    return options
+
+
+def given_options(parser: ArgumentParser, options: Namespace) -> dict[str, str]:
+    """Return the options whose values are not their defaults: names as on the command line, by attribute."""
+    return {
+        action.dest: action.option_strings[-1] if action.option_strings else action.dest
+        for action in parser._actions
+        if action.dest in options and getattr(options, action.dest) != action.default
+    }
+
+
+def given_besides(parser: ArgumentParser, options: Namespace, taken: Collection[str]) -> str:
+    """Return the first given option that is not in ``taken``; empty without one."""
+    return next((name for dest, name in given_options(parser, options).items() if dest not in taken), "")
+
+
+def check_needs(parser: ArgumentParser, options: Namespace, needs: Mapping[str, Sequence[str]]) -> None:
+    """Exit with a usage error for an option that is given without one of the options that it needs.
+
+    ``needs``: by the option's attribute; each as on the command line, such as ``--run`` or ``--dtype auto``.
+    """
+    given = given_options(parser, options)
+    names = {name: dest for dest, name in given.items()}
+    for dest in [dest for dest in needs if dest in given]:
+        pairs = [wanted.partition(" ")[::2] for wanted in needs[dest]]
+        if not any(name in names and value in ("", getattr(options, names[name])) for name, value in pairs):
+            *others, last = needs[dest]
+            listed = f"{', '.join(others)} or {last}" if others else last
+            parser.error(f"{given[dest]} needs {listed}")
 
 
 def _check_known(parser: ArgumentParser, given: Sequence[str]) -> None:

@@ -5,7 +5,8 @@ carries out.
 """
 
 from .choosing import chosen
-from .parser import check_usage, make_parser
+from .parser import make_parser
 from .taken import check_entries, check_kernel
+from .usage import check_usage
 
 __all__ = ["check_entries", "check_kernel", "check_usage", "chosen", "make_parser"]

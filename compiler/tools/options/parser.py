@@ -7,12 +7,12 @@ from pathlib import Path
 
 from compiler.evaluation.integers import INTEGERS
 from tx8isa.tools.caches import add_cache_options
-from tx8isa.tools.command_line import ToolParser, html_file, named_file, port, report_file, report_form
+from tx8isa.tools.command_line import ToolParser, html_file, port, report_file
 from tx8isa.tools.version import VERSION
 
-from .dimensions import check_binding, dimension, option_that_runs
-from .quantising import add_quantising_options, check_quantising
-from .spreading import add_chip_options, check_chips
+from .dimensions import dimension
+from .quantising import add_quantising_options
+from .spreading import add_chip_options
 
 _EXAMPLES = """examples:
   tx8cc graph.json                                  writes graph/prog.s and graph/prog.bin beside it
@@ -27,10 +27,6 @@ exit status: 0 done, and every output within its tolerance; 1 the input is at fa
 3 the program faulted, or an output is wrong
 
 documents: python -m tx8 prints where they are"""
-
-
-_OF_A_RUN = ("output_dir", "stats", "html", "trace", "strict", "gdb", "save_inputs")
-_OF_ONE_GRAPH = ("plan", "save_plan", "report", "view", "html", "trace", "gdb", "calibrate")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -342,58 +338,3 @@ def state(text: str) -> tuple[str, str]:
 def report_target(text: str) -> str:
     """Check the value of ``--report``: a file with a known suffix, or standard output for data."""
     return text if text == "-" else report_file(text)
-
-
-def check_usage(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Exit with a usage error for options that do not go together."""
-    stems = [Path(graph).stem for graph in options.graphs]
-    if len(set(stems)) < len(stems) and (options.output or options.output_dir):
-        parser.error("graphs of one name cannot share the folder of -o or --output-dir")
-    if options.print_ir_after not in (None, "all"):
-        from compiler.passes.compilation import pass_names
-
-        names = pass_names()
-        if options.print_ir_after not in names:
-            wrong = f"'{options.print_ir_after}' is not all or one of {' '.join(names)}"
-            parser.error(f"argument --print-ir-after: {wrong}")
-    wanted = option_that_runs(options)
-    if options.check and wanted is not None:
-        parser.error(f"--check compiles nothing that {wanted} could run")
-    _check_report(parser, options)
-    if options.json and not (options.check or options.run or options.verify_nodes):
-        parser.error("--json needs --check, --run or --verify-nodes")
-    if options.json and (options.stats == "json" or options.report == "-"):
-        other = "--stats=json" if options.stats == "json" else "--report -"
-        parser.error(f"--json and {other} would both write to standard output: use --report FILE.json")
-    check_binding(parser, options)
-    check_quantising(parser, options)
-    check_chips(parser, options)
-    if not options.run:
-        for name in _OF_A_RUN:
-            if getattr(options, name) is not None and getattr(options, name) is not False:
-                parser.error(f"--{name.replace('_', '-')} needs --run")
-    if options.input and not (options.run or options.verify_nodes or (options.prove and options.dim)):
-        parser.error("--input needs --run or --verify-nodes, or --prove and --dim")
-    for name in _OF_ONE_GRAPH:
-        if len(stems) > 1 and getattr(options, name) is not None:
-            parser.error(f"--{name.replace('_', '-')} is for a single graph")
-    if options.text_only and wanted is not None:
-        parser.error(f"-S makes no image that {wanted} could run")
-    if options.quiet and options.verbose:
-        parser.error("-q and -v exclude each other")
-    for argument in options.input:
-        if named_file(argument, ()) is None:
-            parser.error(f"argument --input: '{argument}' is not NAME=FILE.npy")
-
-
-def _check_report(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Turn a --report that is a page into an equivalent --html; --view needs a program, too."""
-    if options.view and (options.check or options.estimate):
-        parser.error("--view shows a program, which --check and --estimate do not make")
-    if options.report is None or report_form(options.report) != "html":
-        return
-    if options.html is not None:
-        parser.error("--html and --report FILE.html both name the page")
-    if not options.run:
-        parser.error("--report FILE.html is a page about a run: it needs --run")
-    options.html, options.report = options.report, None

@@ -7,10 +7,6 @@ import argparse
 from tx8isa.tools.command_line import mesh
 
 _OF_ONE_CHIP = ("stats", "html", "trace", "gdb", "verify_nodes", "prove_order", "calibrate")
-_OF_A_PROGRAM = (
-    *("run", "check", "verify_nodes", "prove", "prove_order", "text_only", "json"),
-    *("report", "plan", "save_plan", "calibrate", "print_ir_after"),
-)
 _WITH_TX8EMU = ("stats", "html", "trace")
 
 
@@ -36,17 +32,8 @@ def add_chip_options(parser: argparse._ArgumentGroup) -> None:
     )
 
 
-def _check_estimate(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Exit with a usage error for options that need a program, which an estimate does not make."""
-    for name in _OF_A_PROGRAM:
-        if options.estimate and getattr(options, name) not in (None, False):
-            option = "-S" if name == "text_only" else f"--{name.replace('_', '-')}"
-            parser.error(f"--estimate makes no program, which {option} is about")
-
-
 def check_chips(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """Exit with a usage error for options of one chip, or of programs in an estimate."""
-    _check_estimate(parser, options)
+    """Exit with a usage error for options of one chip."""
     if options.chips is None and options.parallel is None:
         return
     for name in _OF_ONE_CHIP:

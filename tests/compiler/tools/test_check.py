@@ -268,12 +268,33 @@ def test_a_file_that_is_no_model_is_one_line(
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("more", [["--run"], ["--verify-nodes"]])
-def test_nothing_is_run(mixed: Path, capsys: pytest.CaptureFixture[str], more: list[str]) -> None:
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("--run", "--verify-nodes", "--prove", "--save-plan=p.json", "--print-ir-after=cse", "--pass-times"),
+        *(
+            "--report=r.json",
+            "--dtype=fp16",
+            "--search=full",
+            "--state=a=b",
+            "-S",
+            "-v",
+            "-o=out",
+            "--estimate",
+        ),
+    ],
+)
+def test_options_of_a_compilation_are_refused(
+    option: str, mixed: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, *value = option.split("=", 1)
     with pytest.raises(SystemExit) as stopped:
-        main([str(mixed), "--check", *more])
-    assert stopped.value.code == 2
-    assert f"--check compiles nothing that {more[0]} could run" in capsys.readouterr().err
+        checked(mixed, capsys, name, *value)
+    shown = {"-v": "--verbose"}.get(name, name)
+    said = (
+        f"--check compiles nothing, so {shown} has no effect: leave out {shown}, or --check; see tx8cc --help"
+    )
+    assert (stopped.value.code, capsys.readouterr().err) == (2, f"tx8cc: error: {said}\n")
 
 
 def test_free_dimensions_are_checked_at_one_and_each_is_told_once(

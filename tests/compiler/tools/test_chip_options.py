@@ -21,8 +21,11 @@ MLP = str(ROOT / "examples/mlp/mlp.json")
             ["--chips", "2x1", "--verify-nodes"],
             "--verify-nodes is for one chip, without --chips and --parallel",
         ),
-        (["--estimate", "--run"], "--estimate makes no program, which --run is about"),
-        (["--estimate", "-S"], "--estimate makes no program, which -S is about"),
+        (["--estimate", "--run"], "--estimate makes no program, so --run has no effect: leave out --run, or"),
+        (["--estimate", "-S"], "--estimate makes no program, so -S has no effect: leave out -S, or"),
+        (["--estimate", "--search", "full"], "so --search has no effect: leave out --search, or --estimate"),
+        (["--estimate", "--json"], "--estimate makes no program, so --json has no effect: leave out --json"),
+        (["--estimate", "--pass-times"], "so --pass-times has no effect: leave out --pass-times, or --esti"),
         (["--chips", "2", "--parallel", "tp=2"], "'2' is not columns x rows of chips, such as 2x2"),
         (
             ["--parallel", "tp=2", "--run", "--stats"],

@@ -133,7 +133,7 @@ def test_what_has_no_view_is_refused(model: Path, tmp_path: Path, capsys: pytest
     graph.write_text("{}")
     said = refusal([str(graph), "--view", str(tmp_path / "v")], capsys)
     assert said.endswith("net.json: --view annotates ONNX models; this is json: export it to ONNX")
-    assert "--check and --estimate do not make" in refusal([str(model), "--check", "--view", "v"], capsys)
+    assert "leave out --view, or --check" in refusal([str(model), "--check", "--view", "v"], capsys)
     assert "--view is for a single graph" in refusal([str(model), str(graph), "--view", "v"], capsys)
     own = tmp_path / "model.onnx"
     own.write_bytes(model.read_bytes())

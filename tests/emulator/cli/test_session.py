@@ -131,7 +131,13 @@ def test_wrong_scripts_are_refused(
     assert message in error
 
 
-@pytest.mark.parametrize("option", [("--stats",), ("--random", "0"), ("--strict",), ("--output-dir", "out")])
+@pytest.mark.parametrize(
+    "option",
+    [
+        *(("--stats",), ("--random", "0"), ("--strict",), ("--output-dir", "out"), ("--tile", "1")),
+        *(("--placement", "cyclic"), ("--at", "3"), ("--explore-seed", "2"), ("--cycles-only",)),
+    ],
+)
 def test_options_of_single_runs_are_refused(
     folder: Path, capsys: pytest.CaptureFixture[str], option: tuple[str, ...]
 ) -> None:

@@ -194,7 +194,13 @@ def test_command(more: int, status: int, line: str, tmp_path: Path, capsys: Capt
     assert capsys.readouterr().out.startswith(f"order {line}")
 
 
-@pytest.mark.parametrize("other", ["--strict", "--random 0", "--cycles-only", "--explore 2", "--stats"])
+@pytest.mark.parametrize(
+    "other",
+    [
+        *("--strict", "--random 0", "--cycles-only", "--explore 2", "--stats", "--max-instructions 9"),
+        *("--threads 2", "--serial", "--timed", "--write-span hostile"),
+    ],
+)
 def test_command_with_options_of_a_run(other: str, capsys: Captured) -> None:
     with pytest.raises(SystemExit):
         main(["prog.bin", "--prove-order", *other.split()])

@@ -212,7 +212,7 @@ def test_a_kernel_is_compiled_on_the_command_line(tmp_path: Path, capsys: pytest
         *(
             (tuple(option.split()), f"{ADD}: {option.split()[0]} is for graphs; this is a kernel of Triton")
             for option in (
-                *("--dtype fp16", "--prove-order", "--estimate", "--search full"),
+                *("--dtype fp16", "--prove-order", "--search full"),
                 *(
                     "--patterns none",
                     "--residency off",
@@ -221,7 +221,7 @@ def test_a_kernel_is_compiled_on_the_command_line(tmp_path: Path, capsys: pytest
                     "--constant n=1",
                     "--state x=y",
                 ),
-                *("--bound n=3", "--chips 2x1", "--replaceable w", "--pass-times", "--seed 3"),
+                *("--bound n=3", "--chips 2x1", "--replaceable w", "--pass-times", "--verbose"),
             )
         ),
     ],
