@@ -61,6 +61,23 @@ def test_what_was_done_is_counted(child: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "findings").exists()
 
 
+def test_engines_are_drawn_and_named_in_findings(
+    child: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = {kind: {fuzz_campaign.engine(kind, number) for number in range(200)} for kind in kinds()}
+    others = fuzz_campaign.OTHER_ENGINES
+    assert drawn == {kind: {"direct", *others.get(kind, ())} for kind in kinds()}
+    monkeypatch.setattr(fuzz_campaign, "engine", lambda kind, number: "0")
+    child.write_text(CHILD.format("sys.exit(os.environ['TX8_JIT'])"))
+    count = Count(following=7)
+    batch("scalar", count, 250, tmp_path)
+    assert count.following == 8
+    text = (tmp_path / "findings" / "scalar-7.txt").read_text()
+    assert text.startswith("TX8_JIT=0 PYTHONPATH=") and text.endswith("\n0\n")
+    batch("scalar", count, 250, tmp_path)
+    assert count.following == 10, "plain Python runs a hundredth of the examples"
+
+
 def test_networks_that_are_too_large_are_counted_apart(child: Path, tmp_path: Path) -> None:
     child.write_text(CHILD.format("print(\"too large: node 'n4' (AveragePool): too large: twice\")"))
     count = Count()
@@ -88,7 +105,7 @@ def test_what_ends_a_process_is_saved(
     (finding,) = (tmp_path / "findings").iterdir()
     text = finding.read_text()
     assert finding.name == "gdb-7.txt" and fault in text
-    assert re.match(rf"PYTHONPATH=.* {re.escape(str(child))} gdb 7 1\n", text)
+    assert re.match(rf"TX8_JIT=\w+ PYTHONPATH=.* {re.escape(str(child))} gdb 7 1\n", text)
     batch("gdb", count, 2, tmp_path)
     assert (count.following, count.findings) == (10, 1)
 

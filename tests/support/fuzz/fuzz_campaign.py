@@ -27,6 +27,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import msgspec
@@ -47,6 +48,13 @@ ALONE_SECONDS = 3600
 """Seconds that a batch should take; seconds without an answer after which it counts as hanging."""
 MOST_EXAMPLES = 20_000
 """Of a batch."""
+OTHER_ENGINES = {"scalar": ("numba", "0"), "hot": ("numba",), "states": ("numba",), "gdb": ("numba",)}
+"""Values of ``TX8_JIT`` with which some batches of these kinds run. Other kinds need hundreds of kernels, for
+which Numba takes an hour; ``make long`` runs the tests of kernels with it."""
+DIRECT = 14
+"""Batches by the usual engine for each batch by one of the others."""
+SLOWDOWN = 100
+"""Plain Python runs so many times fewer examples in a batch."""
 _EXECUTED = re.compile(r"(\d+) executed")
 _SECONDS = re.compile(r"^([\d.]+) s of processor time$", re.MULTILINE)
 """The last line of standard error of a process that ended regularly."""
@@ -101,13 +109,21 @@ def write_state(state: dict[str, Count], folder: Path = FOLDER) -> None:
     write_whole(folder / "state.json", json.dumps(msgspec.to_builtins(state), indent=1).encode())
 
 
-def batch(kind: str, count: Count, size: int, folder: Path = FOLDER) -> None:
+def engine(kind: str, number: int) -> str:
+    """Draw the ``TX8_JIT`` of the batch of a kind that begins with an example."""
+    return Random(f"{kind} {number} engine").choice((*["direct"] * DIRECT, *OTHER_ENGINES.get(kind, ())))
+
+
+def batch(kind: str, count: Count, size: int, folder: Path = FOLDER, jit: str | None = None) -> None:
     """Run ``size`` examples in a separate process and add them to the count.
 
-    If they do not end, the last one runs again alone, because a busy machine may have been too slow.
+    ``jit``: ``TX8_JIT`` of the process, by default drawn; plain Python runs fewer. If they do not end,
+    the last one runs again alone, because a busy machine may have been too slow.
     """
+    jit = jit or engine(kind, count.following)
+    size = size if jit != "0" else max(1, size // SLOWDOWN)
     command = [sys.executable, "-X", "faulthandler", str(CHILD), kind, str(count.following), str(size)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "TX8_JIT": jit}
     ended, limit = True, LONGEST_SECONDS if size > 1 else ALONE_SECONDS
     try:
         done = subprocess.run(
@@ -131,14 +147,15 @@ def batch(kind: str, count: Count, size: int, folder: Path = FOLDER) -> None:
     number = int(begun[-1]) if begun else count.following
     if not ended and size > 1:
         count.following = number
-        batch(kind, count, 1, folder)
+        batch(kind, count, 1, folder, jit)
         return
     count.following, count.findings = number + 1, count.findings + 1
-    _save_finding(kind, number, fault, folder)
+    _save_finding(kind, number, fault, folder, jit)
 
 
-def _save_finding(kind: str, number: int, fault: str, folder: Path) -> None:
-    again = f"PYTHONPATH={os.pathsep.join(sys.path)} {sys.executable} {CHILD} {kind} {number} 1"
+def _save_finding(kind: str, number: int, fault: str, folder: Path, jit: str) -> None:
+    path = os.pathsep.join(sys.path)
+    again = f"TX8_JIT={jit} PYTHONPATH={path} {sys.executable} {CHILD} {kind} {number} 1"
     (folder / "findings").mkdir(parents=True, exist_ok=True)
     write_whole(folder / "findings" / f"{kind}-{number}.txt", f"{again}\n\n{fault}".encode())
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from random import Random
+from typing import Unpack
 
 from chip_bench import CODE, DATA, ONE, W, words_image
 from emulator.chip import system as system_module
+from emulator.chip.options import RunOptions
 from emulator.chip.system import System
 from emulator.core import translate
 from emulator.memory import state
@@ -55,16 +57,30 @@ def scalar(rng: Random, at: int, length: int) -> int:
 
 
 def hot_example(rng: Random) -> str:
-    """The same with loops, which are translated after a few turns; a trap jumps and ends nothing."""
+    """The same with loops, which are translated after a few turns; a trap jumps and ends nothing.
+
+    Some examples run without translation too, which must give the same state.
+    """
     system_module.QUANTUM, translate.EARNED = 30, translate.ENOUGH
-    return example(rng, 400, (8, 16, 64), CODE + 4 * rng.randrange(8))
+    handler, state_of_draws = CODE + 4 * rng.randrange(8), rng.getstate()
+    found = example(rng, 400, (8, 16, 64), handler)
+    if rng.random() < 0.25:
+        rng.setstate(state_of_draws)
+        assert example(rng, 400, (8, 16, 64), handler, translate=False) == found, "translation changes it"
+    return found
 
 
-def example(rng: Random, limit: int = 300, lengths: tuple[int, ...] = (4, 16, 64), handler: int = 0) -> str:
+def example(
+    rng: Random,
+    limit: int = 300,
+    lengths: tuple[int, ...] = (4, 16, 64),
+    handler: int = 0,
+    **options: Unpack[RunOptions],
+) -> str:
     """Run a program; return a digest of its final state."""
     length = rng.choice(lengths)
     words = [rng.getrandbits(32) if rng.random() < 0.05 else scalar(rng, at, length) for at in range(length)]
-    system = System(words_image(words), ONE)
+    system = System(words_image(words), ONE, **options)
     tile = system.tiles[0]
     for number in range(1, 32):
         tile.set_register(number, s64(rng.choice((*POINTERS, rng.getrandbits(64), rng.getrandbits(12)))))
