@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from drawing import animation, group, modes, pipeline, ring_of_chips, slow, trace
+from drawing import animation, group, modes, pipeline, ring_of_chips, second_run, slow, trace
 
 FOLDER = Path(__file__).parent / "pictures"
 PICTURES: dict[str, Callable[[], str]] = {
@@ -20,6 +20,7 @@ PICTURES: dict[str, Callable[[], str]] = {
     "pipeline.svg": pipeline.draw,
     "ring_of_chips.svg": ring_of_chips.draw,
     "ring_of_tiles.svg": animation.draw,
+    "second_run.svg": second_run.draw,
     "trace.svg": trace.draw,
     **{picture.file: partial(slow.draw, picture) for picture in slow.PICTURES},
 }

@@ -21,11 +21,12 @@ NAMES = (
     "pipeline.svg",
     "ring_of_chips.svg",
     "ring_of_tiles.svg",
+    "second_run.svg",
     "slow_steps.svg",
     "slow_waits.svg",
     "trace.svg",
 )
-PARTS = ("animation", "group", "modes", "pipeline", "ring_of_chips", "runs")
+PARTS = ("animation", "group", "modes", "pipeline", "ring_of_chips", "runs", "second_run")
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -110,6 +111,28 @@ def test_all_modes_are_drawn(scripts: Any) -> None:
     assert {mode.name for mode in scripts.modes.MODES} == set(
         re.findall(r"^## (dte\.\w+)$", page, re.MULTILINE)
     ) - {"dte.wait"}
+
+
+# --- a program that runs again ------------------------------------------------------------
+
+
+def test_a_later_run_keeps_what_its_page_says(scripts: Any) -> None:
+    found = dict(scripts.second_run.rows(scripts.second_run.measured()))
+    kept = [name for name, cells in found.items() if cells[1] == "kept"]
+    assert kept == ["decode the program", "compile or load kernels", "map the memories", "simulate time"]
+    assert [name for name, cells in found.items() if not cells[2]] == [
+        "compile or load kernels",
+        "execute on engines",
+    ]
+    assert all(cells[0] for cells in found.values())
+    assert found["run the kernel core"] == [found["run the kernel core"][0]] * 3
+
+
+def test_a_run_without_kept_time_simulates_again(scripts: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The picture counts slices; it does not assume that they are kept."""
+    monkeypatch.setenv("TX8_REUSE_TIME", "0")
+    slices = [work.slices for work in scripts.second_run.measured()]
+    assert slices == [slices[0]] * 3 and slices[0] > 0
 
 
 # --- a group, and a pipeline --------------------------------------------------------------
