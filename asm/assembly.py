@@ -282,7 +282,7 @@ class Assembly:
         return True
 
     def list_data(self, source: Source, index: int, section: Section, start: int) -> None:
-        """Record for the listing what a directive appended to a section from ``start`` on."""
+        """Record for the listing what a directive appended to a section from ``start``."""
         if self.listing is not None and section.size > start:
             self.listing.append(ListingRow(source, index, section, start, section.size - start))
 

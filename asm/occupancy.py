@@ -40,7 +40,7 @@ class Occupancy:
         if live.role not in LIVE_ROLES:
             raise Fault(f".live: role {live.role!r}", None, f"allowed: {' '.join(LIVE_ROLES)}")
         if live.size < 1 or first < 0 or end > self.capacity:
-            what = f".live: {live.size} bytes from {first:#x} on"
+            what = f".live: {live.size} bytes from {first:#x}"
             raise Fault(f"{what} are not in the {self.capacity:#x} bytes of the SPM")
         if live.name in self._open:
             raise Fault(f".live: {live.name!r} is alive already", None, f"since {self._since(live.name)}")

@@ -254,7 +254,7 @@ class Graph:
     replaceable: frozenset[str] = frozenset()  # constants that a session may replace
     shardings: tuple[Sharding, ...] = ()  # how devices share it, as its model says
     doubles: tuple[str, ...] = ()  # nodes of the model that compute in float64, and here in float32
-    near: bool = False  # results of convolutions and sums of bytes may be the integers beside those of ONNX
+    near: bool = False  # results of convolutions and sums of bytes may be 1 more or less than ONNX says
 
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(tensor.name for tensor in some) for some in (self.inputs, self.outputs))

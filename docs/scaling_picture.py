@@ -191,7 +191,7 @@ def _curve(curve: Curve, points: list[Point], benchmarks: str, left: int, place:
 
 TEXT = f"""# Scaling
 
-What do many chips gain? The estimates of the compiler say it for up to {MOST:,} of them, without a run:
+How much faster are many chips than one? The compiler estimates it for up to {MOST:,} chips, without a run:
 
 ```console
 $ tx8cc examples/mlp/mlp.json --dtype fp16 --chips 2x1 --estimate | head -5
@@ -202,18 +202,18 @@ tried pp=2: the batch has no parts, so the stages would take turns
 tp=2 on 2 chips, one of which takes:
 ```
 
-`docs/scaling_picture.py` writes this page from such estimates, for two networks with seeded weights in
-FP16: a decoder block of {TOKENS} tokens, {WIDTH} columns and {HEADS} heads, and ResNet-50. Filled points
-were also emulated ([benchmarks.md](benchmarks.md)), all others are only priced. Dashed lines are bounds: what
-DDR moves at least, or the links if they take longer. That of links adds up latencies and bytes of the rounds
-of each exchange; tiles that exchange side by side hide latencies, so a phase can take less. The dotted line
-is as many times as fast as there are chips.
+`docs/scaling_picture.py` writes this page from such estimates, for two networks with seeded weights in FP16:
+a decoder block of {TOKENS} tokens, {WIDTH} columns and {HEADS} heads, and ResNet-50. Filled points were also
+emulated ([benchmarks.md](benchmarks.md)); all others are only estimated. Dashed lines are bounds: the least
+time of DDR, or of the links if that is longer. The bound of the links adds up latencies and bytes of all
+rounds of an exchange. Tiles that exchange in parallel hide latencies, so a phase can take less. The dotted
+line is a perfect speed-up: N chips are N times as fast as one.
 
 ![How much faster many chips are than one](pictures/scaling.svg)
 
-A batch is divided first (`dp`), which needs no exchange; chips beyond its size share the products (`tp`).
-"Exchanges" are the cycles of phases in which chips exchange values. A group is a rectangle of the mesh, so
-its links carry nothing of other groups.
+A batch is divided first (`dp`), which needs no exchange. With more chips than the batch has elements, groups
+of chips share the products (`tp`). "Exchanges" are the cycles of phases in which chips exchange values. A
+group is a rectangle of the mesh, so its links carry nothing of other groups.
 
 A chip computes its part of the batch at once, or in several runs of a smaller part, whichever takes less:
 "best" has the cycles, "runs" their number. Ratios have two bases: one chip that computes the whole batch in
@@ -251,9 +251,9 @@ def _weak(points: list[Point]) -> str:
     few, many = by_place[RESNET, 1, 1].cycles, by_place[RESNET, images, images].cycles
     return f"""## Weak scaling: as many chips as images or sequences
 
-One image takes {few:,} cycles on one chip, and {images:,} images take {many:,} on {images:,}:
-nothing is exchanged. So do {BATCH} sequences on {BATCH} chips, and one on one. In the picture that is the
-dotted line, as high as there are images or sequences.
+One image takes {few:,} cycles on one chip, and {images:,} images take {many:,} cycles on {images:,} chips,
+because they exchange nothing. {BATCH} sequences on {BATCH} chips also take as long as one sequence on one
+chip. In the picture these points are on the dotted line.
 
 N images on one chip take less than N times as long as one image, because the weights are loaded once. So
 eight chips that share a batch are less than eight times as fast as one chip with all of it. Sequences
@@ -262,13 +262,12 @@ not cut a program for a batch into several runs; that choice is the caller's.
 
 ## Pipelines
 
-Stages of a pipeline (`pp`), which may be side by side (`dp`) and groups of chips (`tp`), are priced for as
-many chips, for example by `--chips 4x4 --parallel dp=4,pp=4 --estimate`. N stages and M parts of the batch
-are at most N M / (M + N - 1) times as fast as one chip. The compiler makes 2 N parts, which gives at most
-about two thirds of N. No curve above has stages: dividing a batch takes fewer cycles, where it is possible,
-and one sequence has no parts. [benchmarks.md](benchmarks.md) has eight layers on four chips both ways,
-estimated and emulated, and [parallel.md](parallel.md#degrees-that-are-found) says where stages are found to
-be best.
+The compiler also estimates pipelines (`pp`) for as many chips. They may be combined with `dp` and `tp`, for
+example in `--chips 4x4 --parallel dp=4,pp=4 --estimate`. N stages and M parts of the batch are at most N M /
+(M + N - 1) times as fast as one chip. The compiler makes 2 N parts, so at most about two thirds of N are
+reached. No curve above has stages: dividing a batch takes fewer cycles, where it is possible, and one
+sequence has no parts. [benchmarks.md](benchmarks.md) has eight layers on four chips both ways, estimated and
+emulated, and [parallel.md](parallel.md#degrees-that-are-found) says where stages are found to be best.
 """
 
 

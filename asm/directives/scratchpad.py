@@ -14,7 +14,7 @@ _USAGE = '.live takes "NAME", ROLE, ADDRESS, BYTES[, "NODE"]'
 
 @handler(".live")
 def _live(call: Call) -> None:
-    """Declare what bytes of the scratchpad hold from the next instruction on."""
+    """Declare what bytes of the scratchpad hold from the next instruction."""
     fields, place = call.fields(), call.assembly.section.here
     if not 4 <= len(fields) <= 5:
         raise Fault(_USAGE)
@@ -29,7 +29,7 @@ def _live(call: Call) -> None:
 
 @handler(".dead")
 def _dead(call: Call) -> None:
-    """Free the bytes that a ``.live`` named, from the next instruction on."""
+    """Free the bytes that a ``.live`` named, from the next instruction."""
     name = call.string()
     _check_section(call)
     call.assembly.occupancy.close(name, call.assembly.section.here)

@@ -116,7 +116,7 @@ class Shapes:
     ``dimensions``, then words that the program writes. ``extents`` has the extents of inputs and outputs, by
     kind and name. For each axis it is a number, the name of a dimension, a sum such as ``past + new``, or
     ``@2``, the third word of the block. The shape of such a buffer is the largest one. The elements of a
-    smaller array are compact from its beginning on. ``room`` names an axis of other buffers, along which they
+    smaller array are compact from its beginning. ``room`` names an axis of other buffers, along which they
     reserve the largest extent; elements have the same places as in the largest array.
     """
 

@@ -118,7 +118,7 @@ class _Reading:
 
 
 def _signs(node: Node, atoms: Sequence[str], scope: Scope) -> list[Fault]:
-    """Warnings where the highest of 64 bits counts as a sign here, or does not, and a result shows it."""
+    """Warn of operators whose result differs because this assembler takes bit 63 as a sign, or does not."""
     found: list[Fault] = []
 
     def told(part: Binary, a: Value, b: Value) -> None:

@@ -70,7 +70,7 @@ class Emitter:
         self.labels += other.labels
 
     def since(self, line: int) -> list[object]:
-        """The lines from a number on."""
+        """The lines with numbers ``line`` and above."""
         return self._lines[line:]
 
     def add(self, line: object) -> None:

@@ -38,7 +38,7 @@ class ExchangeOperation(TensorOperation):
         if before is None or after is None:
             raise self.refuse("its operand and its result need homes in the scratchpads")
         if self.axis.data not in before.mesh_axes:
-            raise self.refuse(f"its operand is not dealt along mesh axis '{self.axis.data}'")
+            raise self.refuse(f"its operand is not sharded along mesh axis '{self.axis.data}'")
         return before, after
 
 
@@ -70,7 +70,7 @@ class HaloExchangeOp(ExchangeOperation):
         before, after = self.homes()
         if before.axes != after.axes or not after.above + after.below:
             raise self.refuse(
-                f"makes {text_of(after)} of {text_of(before)}; a halo changes the rows beside a share"
+                f"makes {text_of(after)} of {text_of(before)}; a halo changes the rows next to a shard"
             )
 
 

@@ -47,9 +47,9 @@ class Home:
         runs = [axis for at, axis in enumerate(self.axes) if at == 0 or self.axes[at - 1] != axis]
         for axis in self.mesh_axes:
             if runs.count(axis) > 1:
-                return f"mesh axis '{axis}' deals axes that are not neighbours"
+                return f"mesh axis '{axis}' shards axes that are not neighbours"
         if (self.above or self.below) and not self.mesh_axes:
-            return "a halo without an axis that is dealt"
+            return "a halo without a sharded axis"
         return None
 
 

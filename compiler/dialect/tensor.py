@@ -16,7 +16,7 @@ from .types import format_of, order_of, shape_of
 class TensorOperation(IRDLOperation):
     """An operation on tensors.
 
-    ``node`` names the graph node that it computes; the passes fill in the attributes from ``home`` on.
+    ``node`` names the graph node that it computes; the passes fill in ``home`` and the attributes after it.
     ``home``: the distribution of its result over the scratchpads; a result without home is in DDR.
     ``updates``: the graph input whose memory receives the result. ``sizes``: formulas of the results' dynamic
     extents. With ``barrier`` its phase begins by waiting for all tiles.

@@ -90,7 +90,7 @@ def shape_of(kind: Attribute) -> Shape:
 
 
 def storage_permutation(rank: int, order: Order) -> tuple[int, ...]:
-    """Return the specification's axis for each axis in DDR, from the outermost on."""
+    """Return the specification's axis for each axis in DDR, from the outermost inwards."""
     if order in (Order.CHANNELS_LAST, Order.BLOCKED) and rank > 2:
         return (0, *range(2, rank), 1)
     return tuple(range(rank))

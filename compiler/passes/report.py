@@ -26,7 +26,7 @@ from .base import Context, RangedContext, StateUpdate, computes, operations, pha
 from .work import cut_of, operand_positions
 
 _LEAST_SHARE = 0.01
-"""Share of the cycles from which on work of the kernel core is worth a message."""
+"""Work of the kernel core is worth a message if it takes at least this share of the cycles."""
 
 
 class Member(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Pass ``rewrite``: the graph becomes one of fewer operators, all of which have lowerings.
+"""Pass ``rewrite``: the graph is expressed in fewer operators, each of which has a lowering.
 
 Operators that exporters write out as several nodes become one node again (``compiler/rewrite``), and
 composite operators are expanded. The attribute ``rewrites`` of the subgraph lists the applied rewrites.

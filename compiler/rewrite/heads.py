@@ -54,7 +54,7 @@ def _through(graph: RewrittenGraph, node: Node, name: str, seen: StridedView) ->
 
 
 def _sources(graph: RewrittenGraph, name: str) -> Iterator[tuple[str, StridedView]]:
-    """Yield the values of which ``name`` is a view, the most distant first; the last one is ``name``."""
+    """Yield the values that ``name`` is a view of, the most distant first; the last one is ``name``."""
     node = graph.producer(name, *RESHAPES, "Transpose", "Expand", "Slice", "Split", "Gather")
     if node is not None and node.inputs[0] not in graph.constants:
         for source, seen in _sources(graph, node.inputs[0]):

@@ -13,7 +13,7 @@ class Effort:
     A compilation tries about ``total`` candidates. A template gets ``least`` to ``most`` of them, but at most
     one for every ``cycles_per_candidate`` that its groups take, because short groups can gain only a little.
     For a stack, which the total does not count, up to ``stack`` candidates that fit are tried. A stack of
-    over two groups is tried if ``foretold`` times its foretold cycles would make it one of the best; with 0
+    over two groups is tried if ``predicted`` times its predicted cycles are among the least; with 0
     all are. Of the groups that may grow into sequences, ``grown`` are tried.
     """
 
@@ -22,7 +22,7 @@ class Effort:
     most: int
     cycles_per_candidate: int = 1
     stack: int = 0
-    foretold: float = 0.0
+    predicted: float = 0.0
     grown: int = 0
 
     def shares(self, weights: Sequence[int]) -> list[int]:

@@ -1,4 +1,4 @@
-"""The progress line of a compilation, removed at its end, and the tables of --timing and --estimate."""
+"""The progress line of a compilation, removed at its end, and the tables of --pass-times and --estimate."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 In every order each decision is random: which entry is executed next among those of all workers that may
 begin, and if one is executed right after an instruction was issued although nothing waits for it. One of the
 orders is serial mode. If the memories differ at the end, bisection finds the first decision that makes them
-differ. Decisions up to some number are those of the order, all later ones are the usual ones.
+differ. The order makes the decisions up to some number; all later decisions are the usual ones.
 """
 
 from __future__ import annotations

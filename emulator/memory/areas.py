@@ -65,7 +65,7 @@ def anonymous(size: int) -> Bytes | None:
 
 
 def adjacent(count: int, size: int, byte: int) -> list[Bytes] | None:
-    """Map ``count`` areas of ``size`` times a byte, each from a page on; None when the host refuses.
+    """Map ``count`` areas of ``size`` times a byte, each in pages of its own; None when the host refuses.
 
     The areas share the pages of one file until they write to them. So the host supplies only pages that a
     program writes. Supplying and filling all 48 MB takes 7 ms, and 200 ms in a virtual machine whose host
@@ -98,7 +98,7 @@ def memory_file(name: str) -> int:
 
 
 def map_privately(file: int, begin: int, area: Bytes) -> bool:
-    """Map a file from ``begin`` on into an area of whole pages, copy on write; False on refusal."""
+    """Map a file from ``begin`` into an area of whole pages, copy on write; False on refusal."""
     return _mapped(area, mmap.MAP_PRIVATE, file, begin)
 
 

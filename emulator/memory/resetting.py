@@ -46,7 +46,7 @@ def fill(target: int, size: int, byte: int) -> None:
 
 
 def reset_marked(data: int, size: int, marks: int, first: int, shift: int, byte: int) -> None:
-    """Reset the bytes whose marks are set among the word of marks from number ``first`` on."""
+    """Reset the bytes whose marks are set among the word of marks from number ``first``."""
     for number in range(first, first + TOGETHER):
         if view_u8(marks + number, 1)[u64(0)] != 0:
             fill(data + (number << shift), min(1 << shift, size - (number << shift)), byte)

@@ -11,7 +11,7 @@ from emulator.memory.resetting import Area
 
 
 class KeptBytes:
-    """The ``size`` bytes of DDR from ``offset`` on, and their copy; ``area`` is all of DDR."""
+    """The ``size`` bytes of DDR from ``offset``, and their copy; ``area`` is all of DDR."""
 
     def __init__(self, area: Area, offset: int, size: int) -> None:
         self.offset = offset

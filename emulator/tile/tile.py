@@ -115,7 +115,7 @@ class Tile:
         self.queue[at : at + len(values)] = [s64(value) for value in values]
 
     def range_starts(self, count: int) -> list[int]:
-        """Return the first bytes of its ranges, DDR offsets with ``queues.DDR`` added."""
+        """Return the first byte of each range of the entry being built; for DDR plus ``queues.DDR``."""
         ranges = self.queue[self._entry(queues.E_FIRST_RANGE) :][: count * queues.RANGE_WORDS]
         starts: list[int] = ranges[queues.R_FIRST :: queues.RANGE_WORDS].tolist()
         return starts

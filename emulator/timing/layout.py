@@ -273,7 +273,7 @@ W_BLOCKED = 20  # by unit: ticks blocked
 W_SLOTS = 26  # the slots, ``S_*``
 SLOTS = 62
 
-# -- a slot; the first words are those of the log from ``L_PC`` on
+# -- a slot; the first words are those of the log from ``L_PC``
 S_PC = 0
 S_WORKER = 1
 S_RECORD = 2

@@ -232,7 +232,7 @@ class TileLog:
         return int(self.head[layout.T_DROPPED]) + self.used - rest
 
     def append(self, kind: int, *values: int, worker: int = 0, retired: int | None = None) -> None:
-        """Append a row; ``values`` are its words from ``L_COST`` on."""
+        """Append a row; ``values`` are its words from ``L_COST``."""
         if kind != layout.PROGRESS:
             self.settle(ended=kind == layout.EXIT)
         size = max(layout.L_COST + len(values), layout.SHORT_ROW)

@@ -115,8 +115,9 @@ class TimeRange(Later):
     def c_runtime(self) -> float | None:
         """Cycles if the vendor's C runtime submits the commands, at the figures of the run.
 
-        None until the run is over, if the run itself counted so, and for a program that contains the library
-        for C: its logs have the time of the library's code, which the C runtime's submission replaces.
+        None before the end of the run, and if the run itself had the C runtime's figures. None also for a
+        program with the library for C: its logs have the time of the library's code in place of the C
+        runtime's.
         """
         self.settle()
         return self._c_runtime

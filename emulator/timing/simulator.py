@@ -233,7 +233,7 @@ class Simulator(Observer):
                 log.append(layout.PROGRESS, retired=polls.since(log.written, tile.retired))
 
     def serve_first(self) -> bool:
-        """Advance time to the first of the tiles that wait for it, whatever the others may still do.
+        """Advance time to the first tile that waits for it, without regard to the work of other tiles.
 
         False when none waits.
         """

@@ -13,7 +13,7 @@ from .bins import Ints
 
 
 class SpmAccesses(NamedTuple):
-    """Access i is of slice ``row[i]``: ``size[i]`` bytes from ``first[i]`` on in the SPM of ``tile[i]``."""
+    """Access i is of slice ``row[i]``: ``size[i]`` bytes from ``first[i]`` in the SPM of ``tile[i]``."""
 
     row: Ints
     first: Ints

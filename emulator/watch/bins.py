@@ -23,7 +23,7 @@ class BinParts(NamedTuple):
 
 
 class Axis:
-    """``bins`` bins of ``width`` each, from 0 on."""
+    """``bins`` bins of ``width`` each; the first begins at 0."""
 
     def __init__(self, bins: int, width: int) -> None:
         self.bins, self.width = bins, width

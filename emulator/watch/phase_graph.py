@@ -15,9 +15,9 @@ _MOST_BOXES = 24
 _LONGEST_NAME = 26
 _TO = " ... "
 _WIDE, _HIGH, _APART, _BETWEEN, _BEND = 184, 40, 22, 46, 16
-"""Pixels: a box, the space beside and below it, and the room for a line that passes a layer."""
+"""Pixels: width and height of a box, the gaps next to it and below it, the room for a line past a layer."""
 _MARGIN = 60
-"""Pixels beside the boxes for lines that go back."""
+"""Pixels to the left of the boxes for lines that go back."""
 _WIDEST = 7.0
 
 

@@ -276,7 +276,7 @@ def search(x, edges, out, n, count, BLOCK: tl.constexpr):
 
 @triton.jit
 def histogram(x, out, n, bins, low, width, BLOCK: tl.constexpr):
-    """How many numbers are in each of the bins of a width from ``low`` on."""
+    """How many numbers are in each of the bins of a width from ``low``."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     v = tl.load(x + at, mask=at < n, other=0.0).to(tl.float32)
     number = tl.floor((v - low) / width).to(tl.int32)

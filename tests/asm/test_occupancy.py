@@ -79,12 +79,12 @@ REFUSED = [
     (".live a, weights, 0, 4\nnop", '.live takes "NAME", ROLE, ADDRESS, BYTES[, "NODE"]'),
     ('.live "a", weights, 0, 4, node\nnop', '.live takes "NAME", ROLE, ADDRESS, BYTES[, "NODE"]'),
     ('.live "a", scratch, 0, 4\nnop', ".live: role 'scratch'"),
-    ('.live "a", value, 0, 0\nnop', ".live: 0 bytes from 0x0 on are not in the 0x300000 bytes of the SPM"),
+    ('.live "a", value, 0, 0\nnop', ".live: 0 bytes from 0x0 are not in the 0x300000 bytes of the SPM"),
     (
         '.live "a", value, 0x2fff00, 257\nnop',
-        ".live: 257 bytes from 0x2fff00 on are not in the 0x300000 bytes of the SPM",
+        ".live: 257 bytes from 0x2fff00 are not in the 0x300000 bytes of the SPM",
     ),
-    ('.live "a", value, -1, 4\nnop', ".live: 4 bytes from -0x1 on are not in the 0x300000 bytes of the SPM"),
+    ('.live "a", value, -1, 4\nnop', ".live: 4 bytes from -0x1 are not in the 0x300000 bytes of the SPM"),
     ('.live "a", value, 0, 4\nnop\n.live "a", value, 64, 4\nnop\n.dead "a"', ".live: 'a' is alive already"),
     ('.live "a", value, 0, 4\nnop', ".live: 'a' has no .dead"),
     (

@@ -95,7 +95,7 @@ COPY = """module {
     ],
 )
 def test_addresses_reach_their_arrays_alone(number: int, bytes_: int, first: int, message: str) -> None:
-    """Eight elements from ``first`` on, from an address some bytes after the loaded one."""
+    """Eight elements from ``first``, from an address some bytes after the loaded one."""
     arrays = [np.arange(10, dtype=np.float32), 10 * np.arange(8, dtype=np.float32)]
     kernel, out = tx8.triton_kernel(COPY), np.zeros(8, np.float32)
     given = (tx8.Addresses(arrays), number, bytes_, first, out)

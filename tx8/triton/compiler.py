@@ -67,7 +67,7 @@ class Tx8Backend(BaseBackend):  # type: ignore[misc]
         return ()
 
     def get_codegen_implementation(self, options: Tx8Options) -> dict[str, Any]:
-        """Return the least block of a product: any."""
+        """Return the smallest block that a product of Triton may have: 1 x 1 x 1, so any."""
         return {"min_dot_size": lambda left, right: (1, 1, 1)}
 
     def get_module_map(self) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class TritonKernel:
         """Return the program of a launch with these arguments; TtirError for what cannot be compiled.
 
         Programs differ by the shapes and types of arrays, and by the values of numbers. The inputs are the
-        arrays from which the kernel loads or to which it stores; the outputs are those to which it stores.
+        arrays that the kernel loads or stores, the outputs the arrays that it stores.
         """
         parameters = self.kernel.parameters
         arguments = tuple(map(_as_array, arguments))

@@ -4,7 +4,7 @@
     python -m tx8isa.c.header --check    exit status 1 when the file is not what the records say
     python -m tx8isa.c.header --where    print the folder of the headers, for the compiler's -I
 
-``tx8.h`` beside it is written by hand and includes this one (docs/c.md).
+``tx8.h`` in the same folder is written by hand and includes this one (docs/c.md).
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ _BEYOND = "bits of the last byte beyond the count keep their values"
 _BIT_FORM = {Form.V: "bv", Form.VV: "bvbv", Form.VUV: "bvubv", Form.VUV_LOOP: "bvubv_loop"}
 _BIT_SECOND = {
     Form.VV: "bit i of src1",
-    Form.VUV: "bit i mod p of src1, where p is unit rounded up to 8, and 0 from the last whole p on",
+    Form.VUV: "bit i mod p of src1, where p is unit rounded up to 8, and 0 after the last whole p",
     Form.VUV_LOOP: "bit (i div n)*unit + (i mod n) mod unit of src1",
 }
 

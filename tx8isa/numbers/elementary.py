@@ -243,7 +243,7 @@ def _quarter_turns(x: float) -> tuple[int, float]:
 
 
 def _bits_of_two_over_pi(position: int) -> int:
-    """32 bits of the table from bit ``position`` on."""
+    """32 bits of the table from bit ``position``."""
     word = position >> 5
     shift = position & 31
     if shift == 0:

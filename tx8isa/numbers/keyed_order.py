@@ -33,7 +33,7 @@ RELATIONS: dict[str, Callable[[Places, Places], npt.NDArray[np.bool_]]] = {
     "le": np.less_equal,
     "lt": np.less,
 }
-"""Relations of elements by their places."""
+"""The relations that compare elements, by name, as NumPy functions of their places in the order."""
 
 
 def place_numbers(

@@ -305,8 +305,10 @@ class PrimeField:
         return found if fmt is not Format.FP32 else self._with_roots(found, flat, are_simple(*fraction[:2]))
 
     def _with_infinities(self, values: Elements, fmt: Format) -> Elements:
-        """Replace numbers of masks by infinities: from ``_HIDING`` on, the largest of a format or of
-        ``compute``."""
+        """Replace the numbers by which masks hide elements by infinities.
+
+        They are those of at least ``_HIDING``, and the largest of ``fmt`` or of ``compute``.
+        """
         if not fmt.is_float:
             return values
         largest = (np.abs(values) >= largest_number(fmt)) | (np.abs(values) == largest_number(self.compute))

@@ -23,7 +23,7 @@ NX, UF, OF, DZ, NV = 1, 2, 4, 8, 16
 """Accrued exceptions: inexact, underflow, overflow, division by zero, invalid."""
 
 ZERO, FINITE, INFINITY, QUIET, SIGNALING = 0, 1, 2, 3, 4
-"""Kinds of patterns; all from QUIET on are NaN."""
+"""Kinds of patterns; QUIET and later ones are NaN."""
 
 TOP = 62
 """Bit of the leading one of a significand."""

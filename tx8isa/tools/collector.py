@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _MADE = 500_000
-"""Objects made minus objects freed, from which on the youngest generation is collected."""
+"""The youngest generation is collected when objects made minus objects freed reach this number."""
 
 
 class _Collector:

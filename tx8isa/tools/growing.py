@@ -36,7 +36,7 @@ class GrowingBytes:
         return self.view(first, size)
 
     def view(self, begin: int, size: int) -> npt.NDArray[np.uint8]:
-        """``size`` bytes from ``begin`` on."""
+        """``size`` bytes from ``begin``."""
         return np.frombuffer(self._pages, np.uint8, size, begin)
 
     def read_only(self) -> memoryview:

@@ -15,7 +15,7 @@ from .names import IMMEDIATES
 _MOST = 1 << 62
 """Sums stay below this in magnitude."""
 _LARGEST_SHIFT = 16
-"""The largest power of two that is taken out of a sum."""
+"""The largest power of two that is factored out of a sum."""
 
 Number = int | Size
 """A number or size, constant in a run of the program."""

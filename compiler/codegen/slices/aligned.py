@@ -114,7 +114,7 @@ class Aligned:
 
 
 def aligned_bytes(positions: int, channels: int, fmt: Format) -> int:
-    """Bytes of a slice. Engines write a tail plane in whole lines from its first byte on, so it has one line
+    """Bytes of a slice. Engines write a tail plane in whole lines from its first byte, so it has one line
     more."""
     return image_bytes(positions, channels, fmt.bits) + LINE_BYTES
 

@@ -35,7 +35,7 @@ class _Price:
     target: Target
     space: Space
     orders: tuple[list[int], list[int]]
-    """The axes of the space from the innermost on, in the source and in the target."""
+    """The axes of the space from the innermost outwards, in the source and in the target."""
 
     def __call__(self, box: Shape) -> float:
         machine, timing = self.target.machine, self.target.machine.timing
@@ -67,7 +67,7 @@ def box_plans(target: Target, space: Space) -> Iterator[Shape]:
 
 
 def _orders(space: Space) -> tuple[list[int], list[int]] | None:
-    """The axes from the innermost on, on both sides; None if a side repeats elements or is not dense."""
+    """The axes of both sides from the innermost outwards; None if a side repeats elements or is not dense."""
     found = []
     for view in space.views:
         order = sorted(range(len(space.sizes)), key=lambda axis: view.strides[axis])

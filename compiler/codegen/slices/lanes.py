@@ -49,7 +49,7 @@ class Folds:
 
 @dataclass(frozen=True)
 class AxisSegment:
-    """Part of the axis in the scratchpad: ``count`` elements of every lane from ``start`` on."""
+    """Part of the axis in the scratchpad: ``count`` elements of every lane from ``start``."""
 
     data: Value
     start: Value

@@ -70,7 +70,7 @@ class Side:
 
 @dataclass(frozen=True)
 class _Slice:
-    """``columns`` columns from ``begin`` on, of lines from ``row`` on, of the matrix ``index``."""
+    """``columns`` columns from ``begin``, of lines from ``row``, of the matrix ``index``."""
 
     index: list[Value]
     row: Value
@@ -177,7 +177,7 @@ class _SliceTransposer:
         lines = stored_width(rows) if rows < most else most
         fit = max((kernel.budget - _RESERVED_BYTES) // (2 * lines * element_bytes) // BLOCK * BLOCK, BLOCK)
         if self.source.planes and self.block > BLOCK:
-            fit = BLOCK  # planes of bytes side by side are not planes of the engine
+            fit = BLOCK  # several planes of bytes in a row have another order than the engine's planes
         parts = ceil_div(kernel.target.tiles, here(matrices) * ceil_div(rows, most))
         width = min(round_up(ceil_div(columns, parts), BLOCK), fit, LARGEST_EXTENT)
         if self.block > BLOCK and any(part.size % self.block > BLOCK for part in stretches(columns, width)):

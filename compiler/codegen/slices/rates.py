@@ -37,10 +37,10 @@ class Rates:
     ddr: float  # bytes a cycle of DDR, for all tiles together
     load: float  # bytes a cycle of a tile's loads
     store: float  # bytes a cycle of a tile's stores
-    transfer: float  # cycles of a load beside its bytes and runs
+    transfer: float  # cycles of a load in addition to its bytes and runs
     run: float  # cycles of a tile's loads for each run of DDR
     ddr_run: float  # cycles of DDR for each run, for all tiles together
-    product: float  # cycles of a product beside its steps
+    product: float  # cycles of a product in addition to its steps
     weights: float  # bytes of weights that come to the matrix engine in a cycle
     steps: float  # steps a cycle of the matrix engine, each for all rows that it takes at once
     wide_steps: float  # the same for sums of 32 bits

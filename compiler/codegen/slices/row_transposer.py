@@ -41,7 +41,7 @@ def loaded_matrix(kernel: Kernel, name: str, matrix: Array, fmt: Format) -> Valu
 class RowTransposer:
     """Transposes at most ``width`` rows of ``axis`` elements to lanes, and back.
 
-    Its constant matrices are in the scratchpad from its construction on. ``joined``: planes of rows are
+    Its constant matrices are in the scratchpad from its construction. ``joined``: planes of rows are
     joined before they are stored, if that takes less time.
     """
 
@@ -61,7 +61,7 @@ class RowTransposer:
         convert(self.kernel, target, transposed, self.axis * self.width, rows.fmt, Format.FP32)
 
     def store(self, lanes: Value, count: Value, target: DdrTensor, first: Value, fmt: Format) -> None:
-        """Write ``count`` FP32 lanes as rows of a tensor from element ``first`` on, rounded to ``fmt``.
+        """Write ``count`` FP32 lanes as rows of a tensor from element ``first``, rounded to ``fmt``.
 
         The tensor is in that format of 16 bits, or in FP32.
         """

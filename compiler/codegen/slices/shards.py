@@ -103,7 +103,7 @@ def sharded_blocks(
     """The blocks of one tile, when ``parts`` tiles divide ``groups`` equal axes in blocks of ``size``.
 
     Blocks of equal size are numbered together, and the shard is of these numbers. A shorter last block is a
-    stretch by itself, whose shards are counted from the last tile on.
+    stretch by itself, whose shards are counted from the last tile backwards.
     """
     found = []
     for index, stretch in enumerate(stretches(extent, size)):

@@ -152,7 +152,7 @@ def _plane_spaces(tensors: Sequence[DdrTensor], target: DdrTensor) -> list[Space
 
 
 def _plane_view(tensor: DdrTensor, target: DdrTensor, first: int, width: int) -> View:
-    """A view of a tensor over [N, planes, positions ..., lanes], with the planes from ``first`` on.
+    """A view of a tensor over [N, planes, positions ..., lanes], with the planes from ``first``.
 
     They are ``width`` lanes wide if the tensor has as many channels as the target.
     """
@@ -352,7 +352,7 @@ def copy_views(kernel: Kernel, shape: Shape, source: View, target: View) -> None
 
 @dataclass(frozen=True)
 class Stretch:
-    """Equal blocks of an axis: ``count`` blocks of ``size``, from index ``start`` on."""
+    """Equal blocks of an axis: ``count`` blocks of ``size``, from index ``start``."""
 
     start: int
     size: int

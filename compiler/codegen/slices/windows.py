@@ -170,7 +170,7 @@ class ColumnRange:
 
 @dataclass(frozen=True)
 class RowBlock:
-    """A block of output rows from ``begin`` on, and the image rows from ``first`` on that it needs.
+    """A block of output rows from ``begin``, and the image rows from ``first`` that it needs.
 
     ``pad``: rows and columns of padding around these, [top, bottom, left, right]. ``columns`` is None for
     whole rows.

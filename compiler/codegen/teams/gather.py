@@ -2,7 +2,7 @@
 
 The order is: create the gathers (their parts can be loaded while other tiles finish earlier work),
 :func:`enter`, send, :func:`meet_all`. Other loads are possible anywhere in between. The hardware orders
-copies with nothing else. So from ``enter`` on nothing else uses the targets of copies, and parts stay in
+copies with nothing else. So after ``enter`` nothing else uses the targets of copies, and parts stay in
 their buffers until all tiles have met.
 """
 
@@ -84,7 +84,7 @@ def _part(team: Team, elements: int, each: int) -> int:
 
 @dataclass(frozen=True)
 class ConstantRun:
-    """``elements`` elements of a constant, from element ``first`` on, which tiles need at ``target``."""
+    """``elements`` elements of a constant, from element ``first``, which tiles need at ``target``."""
 
     constant: Constant
     first: int

@@ -69,7 +69,7 @@ def sending_to(team: Team, count: int) -> Team:
 
 
 def tiles_from(kernel: Kernel, first: Value, count: int) -> Value:
-    """The set of ``count`` tiles from ``first`` on, as an operand of DTE and barrier."""
+    """The set of ``count`` tiles from ``first``, as an operand of DTE and barrier."""
     return kernel.let(power_of_two(first) * ((1 << count) - 1))
 
 

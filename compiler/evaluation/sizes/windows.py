@@ -1,7 +1,7 @@
 """Constants that move along with a growing state: masks and positions of the rows that a step adds.
 
 Some values that a model computes from the positions of the new rows are a part of a longer constant, from row
-``past`` on. Such a value is a range of numbers; a band, whose elements depend on column - row; or a table,
+``past``. Such a value is a range of numbers; a band, whose elements depend on column - row; or a table,
 such as that of a rotary embedding. So the program has the longer constant, for all possible rows, and a Slice
 takes the rows of the step. A table has the constant's values in a step that writes all rows to an empty
 cache.
@@ -25,7 +25,7 @@ _Window = tuple[Array, list[tuple[int, ...]]]
 """A larger constant, and the places at which the constants of the graphs begin in it."""
 
 AllRows = Callable[[GrowingState], Graph | None]
-"""Gives the graph of a step that writes all rows that a state can have to an empty one; None if there is no
+"""Gives the graph of a step that fills an empty state with all rows that it can have; None if there is no
 such step, or its graph has other nodes than those of the others."""
 
 

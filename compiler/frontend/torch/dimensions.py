@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _ASSUMED_LEAST = 2
 """The least size of a symbol without other limits.
 
-PyTorch traces it with sizes from 2 on, and runs the program for 0 and 1 as well.
+PyTorch traces it with sizes of 2 and more, and runs the program for 0 and 1 as well.
 """
 
 Expression = Any

@@ -237,7 +237,7 @@ class _Factors:
         kernel.emit("td.memset.tf32", dst=self.ones, value=1.0, n=2 * BLOCK)
 
     def apply(self, data: Aligned, first: Value) -> None:
-        """Multiply every plane of FP32 data by the factors from position ``first`` on."""
+        """Multiply every plane of FP32 data by the factors from position ``first``."""
         kernel, grid = self.kernel, data.grid
         pairs = slice_buffer(kernel, "pairs", Format.TF32, grid, 2)
         source = self.table.at(first * 4)

@@ -131,7 +131,7 @@ def _length(own: Shard) -> Value | None:
 
 @dataclass(frozen=True)
 class SliceMaps:
-    """The maps of a slice from ``first`` on, with their bias, and with weights that are loaded only once.
+    """The maps of a slice from ``first``, with their bias, and with weights that are loaded only once.
 
     ``start``: the initial sums of all its slices, if known in advance; ``addend``: the loaded tensor that is
     added to its only slice.
@@ -160,7 +160,7 @@ def spread_bias(kernel: Kernel, grid: Grid, maps: int, bias: Value, fmt: Format)
 def load_image(
     kernel: Kernel, problem: ConvProblem, image: Value, block: RowBlock, lane: Value, channels: int
 ) -> list[Aligned]:
-    """The image rows of a slice with ``channels`` channels from ``lane`` on, in the order of the matrix
+    """The image rows of a slice with ``channels`` channels from ``lane``, in the order of the matrix
     engine."""
     source = problem.work.input(0)
     data = load_slice(kernel, "x", source, block.source(image, lane), block.input, channels)

@@ -90,7 +90,7 @@ def slice_(kernel: Kernel, work: Work) -> None:
 
 @dataclass(frozen=True)
 class _Taken:
-    """``count`` indices of an axis from ``start`` on, ``step`` apart; a run may decide count and start."""
+    """``count`` indices of an axis from ``start``, ``step`` apart; a run may decide count and start."""
 
     count: int
     start: int = 0

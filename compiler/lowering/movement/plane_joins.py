@@ -23,7 +23,7 @@ from tx8isa.numbers.limits import MOST_MOVES
 
 @dataclass(frozen=True)
 class PlanePart:
-    """``count`` channels of a blocked tensor from ``channel`` on, all in one plane; ``lane``: their place in
+    """``count`` channels of a blocked tensor from ``channel``, all in one plane; ``lane``: their place in
     the result's plane."""
 
     tensor: DdrTensor

@@ -39,7 +39,7 @@ def write_transposed(
 
 @dataclass(frozen=True)
 class _Part:
-    """Lines from ``row`` on, columns from ``column`` on, of the matrix ``index``."""
+    """Lines from ``row``, columns from ``column``, of the matrix ``index``."""
 
     index: list[Value]
     row: Value

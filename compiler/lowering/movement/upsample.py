@@ -59,7 +59,7 @@ def _repetitions(work: Work) -> tuple[int, int]:
 def _repeat_piece(
     kernel: Kernel, work: Work, line: tuple[Value, Value], column: Value, stretch: Stretch
 ) -> None:
-    """Repeat the columns ``stretch`` from ``column`` on of a ``line``, an image and a row of it."""
+    """Repeat the columns ``stretch`` from ``column`` of a ``line``, an image and a row of it."""
     source, target, (down, across) = work.input(0), work.output, _repetitions(work)
     image, row = line
     columns, channels = source.shape[-2], source.shape[-1]

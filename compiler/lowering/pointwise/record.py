@@ -20,7 +20,7 @@ from compiler.operators.record import Call
 from tx8isa.numbers.formats import Format
 
 _WHOLE = 8388608.0
-"""2^23: FP32 numbers from it on are integers."""
+"""2^23: FP32 numbers of this size and above are integers."""
 
 Combine = Callable[[str, Value, Value], None]
 """(name, dst, a): emits dst = a name operand."""
@@ -59,7 +59,7 @@ class SliceVector(Vector):
         self.kernel.emit(f"ct.maskmove.{self.fmt.token}", dst=dst, src0=src, src1=mask, n=self.n)
 
     def round_to_integer(self, x: Value, rounding: str) -> None:
-        """x = x rounded to an integer (FP32), by way of INT32; numbers from 2^23 on are integers."""
+        """x = x rounded to an integer (FP32), by way of INT32; numbers of 2^23 and above are integers."""
         small, whole = self.temporary("small"), self.temporary("whole")
         self.unary("abs", small, x)
         self.vs("lt", small, small, _WHOLE)

@@ -142,7 +142,7 @@ class _AffineStep:
             vector.vv(AFFINE[parameter.name], data, data, other)
 
     def lanes(self, data: Value) -> None:
-        """Apply the parameters to rows that are columns of lanes."""
+        """Apply the parameters to data whose rows are columns of lanes."""
         vector = self.slice.vector(self.slice.folds.axis)
         for table, parameter in zip(self.tables, self.parameters, strict=True):
             vector.vv(AFFINE[parameter.name], data, data, table)

@@ -281,7 +281,7 @@ def clear_after(kernel: Kernel, data: Value, count: Value, size: int) -> None:
 
 
 def _store(kernel: Kernel, reduction: Reduction, first: Value, data: Value, n: Value, room: int) -> None:
-    """Store n results from number ``first`` on, divided and rounded; the buffer has ``room`` elements."""
+    """Store n results from number ``first``, divided and rounded; the buffer has ``room`` elements."""
     if not always(reduction.divisor == 1):
         Vector(kernel, Format.FP32, n).vs("div", data, data, reduction.divisor)
     fmt = reduction.target.fmt

@@ -2,8 +2,8 @@
 
 A slice is FP32 [axis, R] in the scratchpad. A step adds to each element the one ``shift`` positions before
 it, from one buffer into the other. Zeros before the first position make a step one instruction. Backwards the
-zeros are after the last position, from a whole line on, because an instruction writes the last line of its
-result whole. On a longer axis the sum of the segments before a segment is added to its first element.
+zeros are after the last position, at the beginning of a line, because an instruction writes the last line of
+its result whole. On a longer axis the sum of the segments before a segment is added to its first element.
 """
 
 from __future__ import annotations

@@ -23,10 +23,10 @@ from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES
 
-from .mesh import Dealt, Heads
+from .mesh import Heads, ShardedMatrix
 
 _MOST_SCORES = 1 << 18
-"""Bytes of the FP32 scores of the heads that are computed together, unless it is a single head."""
+"""Limit for the FP32 scores of heads that are computed together, in bytes; a single head may have more."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def attention_tables(kernel: Kernel, keys: int, depth: int, width: int, fmt: For
 
 def attend(
     kernel: Kernel, queries: Heads, keys: Heads, values: Heads, tables: AttentionTables, target: Format
-) -> Dealt:
+) -> ShardedMatrix:
     """softmax(K Q')' V of all heads in the format ``target``, side by side: [rows, heads x depth]."""
     fmt, lanes, depth = queries.fmt, queries.rows, queries.depth
     size = depth * lanes * fmt.bits // 8
@@ -66,7 +66,7 @@ def attend(
         return found
     narrow = kernel.buffer("bytes", found.rows * found.width)
     convert(kernel, narrow, found.base, found.rows * found.width, fmt, target)
-    return Dealt(narrow, target, found.rows, found.width)
+    return ShardedMatrix(narrow, target, found.rows, found.width)
 
 
 class _Attention:
@@ -123,7 +123,7 @@ class _Attention:
         )
 
 
-def _transposed(kernel: Kernel, data: Value, queries: Heads, identity: Value) -> Dealt:
+def _transposed(kernel: Kernel, data: Value, queries: Heads, identity: Value) -> ShardedMatrix:
     """Minus [depth, queries] of each head as [queries, heads x depth]: an exact product.
 
     With at most 64 queries the heads are one matrix [heads x depth, queries]. Else a head is 64 columns wide,
@@ -145,4 +145,4 @@ def _transposed(kernel: Kernel, data: Value, queries: Heads, identity: Value) ->
         lb=1 if together else queries.count,
         out_format=fmt.token,
     )
-    return Dealt(base, fmt, lanes, width)
+    return ShardedMatrix(base, fmt, lanes, width)

@@ -22,7 +22,7 @@ from tx8isa.numbers.packing import pack
 
 from .exchange import Participants
 from .layers import Layers, ProductLayer, blocks_of
-from .mesh import Dealt
+from .mesh import ShardedMatrix
 from .normalization import Ones
 
 
@@ -33,7 +33,7 @@ class ColumnBias:
     base: Value
     ones: Ones | None = None
 
-    def added_to(self, residual: Dealt) -> Aligned:
+    def added_to(self, residual: ShardedMatrix) -> Aligned:
         """The sum of both in FP32; the bias must be in parts."""
         assert self.ones is not None
         kernel, grid = self.ones.kernel, residual.slice.grid

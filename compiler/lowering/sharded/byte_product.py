@@ -24,14 +24,14 @@ from tx8isa.numbers.formats import Format
 
 from .exchange import Participants
 from .layers import ColumnBlock, Layers, ProductLayer, ProductPart, ResultBytes, blocks_of
-from .mesh import Dealt, Gathered, Heads
+from .mesh import Gathered, Heads, ShardedMatrix
 
 
 @dataclass(frozen=True)
 class ByteVectors:
     """Addresses of the vectors for a tile's columns of a product: the bias in int32, the scales in FP32.
 
-    ``bias`` is None without.
+    ``bias`` is None for a product without bias.
     """
 
     bias: Value | None
@@ -93,7 +93,7 @@ class BytePart:
     vectors: ByteVectors
     before: Value | None
 
-    def sums(self, width: int) -> Dealt:
+    def sums(self, width: int) -> ShardedMatrix:
         """This tile's columns of the sums in int32."""
         kernel, rows, planes = self.kernel, self.source.rows, self.part.inner // BLOCK
         target = slice_buffer(kernel, "sums", Format.INT32, self.source.slice.grid, width)
@@ -114,15 +114,15 @@ class BytePart:
             **requantisation(self.part.layer.work, None).operands,
             **start,
         )
-        return Dealt(target.base, Format.INT32, rows, width)
+        return ShardedMatrix(target.base, Format.INT32, rows, width)
 
-    def bytes(self, sums: Dealt) -> Dealt:
+    def bytes(self, sums: ShardedMatrix) -> ShardedMatrix:
         """The sums as the operator's bytes, which are those of ONNX."""
         how = requantisation(self.part.layer.work, None)
         result = how.finished(self.kernel, sums.slice, self.vectors.scales, Format.INT8)
-        return Dealt(result.base, result.fmt, sums.rows, sums.width)
+        return ShardedMatrix(result.base, result.fmt, sums.rows, sums.width)
 
-    def floats(self, sums: Dealt) -> Aligned:
+    def floats(self, sums: ShardedMatrix) -> Aligned:
         """The sums as FP32 numbers, in place."""
         convert(self.kernel, sums.base, sums.base, sums.slice.elements, Format.INT32, Format.FP32)
         wide = Aligned(sums.base, Format.FP32, sums.slice.grid, sums.width)

@@ -1,8 +1,8 @@
 """The mesh of tiles over which a sharded sequence is divided, and the parts of values that tiles hold.
 
 A value is a matrix. Its rows are divided along the axis ``rows`` of the mesh: each tile has equally many
-adjacent rows. Its columns are divided along the axis ``columns`` (*dealt*), or every tile has all columns of
-its rows (*gathered*).
+adjacent rows. Its columns are divided along the axis ``columns`` (*sharded*), or every tile has all columns
+of its rows (*gathered*).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def mesh_of(target: Target, cut: Cut) -> Mesh:
 
 
 @dataclass(frozen=True)
-class Dealt:
+class ShardedMatrix:
     """This tile's columns of its rows, as a slice of ``width`` channels.
 
     ``single``: the address of the FP32 values before rounding, if these are kept.
@@ -92,11 +92,11 @@ class Gathered:
     def slice(self) -> Aligned:
         return Aligned(self.base, self.fmt, Grid(self.rows, 1, self.rows), self.channels)
 
-    def dealt(self, column: Value, columns: int) -> Dealt:
+    def sharded(self, column: Value, columns: int) -> ShardedMatrix:
         """The share of column ``column`` of the mesh, of ``columns``."""
         width = self.channels // columns
         pitch = self.rows * width * self.fmt.bits // 8
-        return Dealt(self.base + column * pitch, self.fmt, self.rows, width)
+        return ShardedMatrix(self.base + column * pitch, self.fmt, self.rows, width)
 
 
 @dataclass(frozen=True)

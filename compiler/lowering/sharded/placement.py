@@ -38,7 +38,7 @@ def _homes(layers: Layers) -> Iterator[tuple[str, Home]]:
     for layer in layers.order:
         if isinstance(layer, ProductLayer):
             for tensor in layer.sums:
-                yield tensor.symbol, _matrix(tensor, COLUMNS, dealt=tensor.value is None)
+                yield tensor.symbol, _matrix(tensor, COLUMNS, sharded=tensor.value is None)
     for layer in layers.order:
         yield layer.source.symbol, _matrix(layer.source, WHOLE)
         if isinstance(layer, ProductLayer):
@@ -46,15 +46,15 @@ def _homes(layers: Layers) -> Iterator[tuple[str, Home]]:
         elif isinstance(layer, NormalizationLayer):
             for tensor in layer.parameters:
                 yield tensor.symbol, Home((WHOLE,) * len(tensor.shape))
-    dealt = _dealt(layers)
+    sharded = _sharded(layers)
     for layer in layers.order:
         for result in dict.fromkeys((layer.work.output, layer.result)):
             axes = 2 if isinstance(layer, AttentionLayer) else 1
-            columns = COLUMNS if layer.result.symbol in dealt else WHOLE
+            columns = COLUMNS if layer.result.symbol in sharded else WHOLE
             yield result.symbol, _matrix(result, columns, axes=axes)
 
 
-def _dealt(layers: Layers) -> set[str]:
+def _sharded(layers: Layers) -> set[str]:
     """The results whose columns are divided; of the others every tile has all columns of its rows."""
     found: set[str] = set()
     for layer in layers.order:
@@ -64,10 +64,10 @@ def _dealt(layers: Layers) -> set[str]:
     return found
 
 
-def _matrix(tensor: DdrTensor, columns: str, dealt: bool = True, axes: int = 1) -> Home:
+def _matrix(tensor: DdrTensor, columns: str, sharded: bool = True, axes: int = 1) -> Home:
     """The home of a value whose last ``axes`` are the columns together; the others are its rows."""
     inner = min(axes, len(tensor.shape))
-    return Home((*[ROWS if dealt else WHOLE] * (len(tensor.shape) - inner), *[columns] * inner))
+    return Home((*[ROWS if sharded else WHOLE] * (len(tensor.shape) - inner), *[columns] * inner))
 
 
 def exchanges_of_values(layers: Layers, mesh: Mesh) -> Iterator[StageExchange]:
@@ -76,7 +76,7 @@ def exchanges_of_values(layers: Layers, mesh: Mesh) -> Iterator[StageExchange]:
     Products and normalizations need all columns of a value, attention needs the keys and values of all rows.
     Values from outside and results of normalizations have all columns.
     """
-    missing = _dealt(layers)
+    missing = _sharded(layers)
     for layer in layers.order:
         symbol = layer.source.symbol
         if isinstance(layer, AttentionLayer):

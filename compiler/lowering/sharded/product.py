@@ -32,10 +32,10 @@ from .biases import ColumnBias
 from .byte_product import BytePart, ByteVectors, byte_weights, heads_of, quantised_slice
 from .exchange import Participants, Weights
 from .layers import AttentionLayer, ColumnBlock, ProductLayer, ProductPart, blocks_of
-from .mesh import Dealt, Gathered, Heads
+from .mesh import Gathered, Heads, ShardedMatrix
 from .tables import ByteTable, is_looked_up, load_table, looked_up
 
-OwnPiece = Callable[[DdrTensor], Dealt]
+OwnPiece = Callable[[DdrTensor], ShardedMatrix]
 """Gives this tile's columns of a value, which must not be overwritten."""
 
 
@@ -151,7 +151,7 @@ def multiply_heads(
 
 
 def _columns_from(source: Gathered, first: int) -> Value:
-    """The address of the planes from column ``first`` on."""
+    """The address of the planes from column ``first``."""
     return source.base + first * source.rows * source.fmt.bits // 8
 
 
@@ -162,7 +162,7 @@ def multiply(
     prepared: PreparedProduct,
     own: OwnPiece,
     before: Value | None,
-) -> Dealt:
+) -> ShardedMatrix:
     """This tile's columns of the result; after the last part with all steps applied, ready to store.
 
     ``before``: the FP32 sums of the parts before this one. Sums of a part that is not the last are in FP32.
@@ -189,7 +189,7 @@ def multiply(
         **_initial_sums(prepared, residuals, before),
     )
     if not part.ends:
-        return Dealt(sums.base, fmt, source.rows, width)
+        return ShardedMatrix(sums.base, fmt, source.rows, width)
     if later is not None:
         per_channel(kernel, "add", sums, later.base)
     _add(kernel, sums, residuals[1:])
@@ -203,7 +203,7 @@ def _multiply_bytes(
     prepared: PreparedProduct,
     own: OwnPiece,
     before: Value | None,
-) -> Dealt:
+) -> ShardedMatrix:
     """This tile's columns of a product of bytes; sums in int32 if ``part`` is not the last."""
     kernel, layer, width = participants.kernel, part.layer, part.layer.columns // participants.mesh.columns
     assert prepared.vectors is not None
@@ -220,25 +220,25 @@ def _multiply_bytes(
 
 def _finished(
     participants: Participants, layer: ProductLayer, sums: Aligned, own: OwnPiece, table: ByteTable | None
-) -> Dealt:
+) -> ShardedMatrix:
     """The result of the sums after all steps."""
     kernel, target, rows = participants.kernel, layer.result.fmt, sums.grid.room
     if table is not None:
-        return Dealt(looked_up(kernel, sums, table).base, target, rows, sums.channels)
+        return ShardedMatrix(looked_up(kernel, sums, table).base, target, rows, sums.channels)
     at = Place(0, participants.first_row, participants.column * sums.channels)
     apply_steps(_Share(kernel, sums, at, own), sums.base, layer.steps)
     if layer.quantised is not None:
         found = quantised_slice(kernel, sums, layer.quantised)
-        return Dealt(found.base, target, rows, sums.channels)
+        return ShardedMatrix(found.base, target, rows, sums.channels)
     if sums.fmt is target:
-        return Dealt(sums.base, target, rows, sums.channels)
+        return ShardedMatrix(sums.base, target, rows, sums.channels)
     result = slice_buffer(kernel, "y", target, sums.grid, sums.channels)
     convert(kernel, result.base, sums.base, sums.elements, Format.FP32, target)
-    return Dealt(result.base, target, rows, sums.channels, sums.base if layer.of_bytes else None)
+    return ShardedMatrix(result.base, target, rows, sums.channels, sums.base if layer.of_bytes else None)
 
 
 def _initial_sums(
-    prepared: PreparedProduct, residuals: Sequence[Dealt], before: Value | None
+    prepared: PreparedProduct, residuals: Sequence[ShardedMatrix], before: Value | None
 ) -> dict[str, Argument]:
     """The initial sums of a product: earlier parts, a residual, or the bias."""
     if before is not None:
@@ -250,13 +250,13 @@ def _initial_sums(
     return {} if prepared.start is None else {"psum": prepared.start}
 
 
-def _add(kernel: Kernel, sums: Aligned, pieces: Sequence[Dealt]) -> None:
+def _add(kernel: Kernel, sums: Aligned, pieces: Sequence[ShardedMatrix]) -> None:
     for piece in pieces:
         wide = widened_piece(kernel, piece) if piece.single is None else piece.single
         Vector(kernel, Format.FP32, sums.elements).vv("add", sums.base, sums.base, wide)
 
 
-def widened_piece(kernel: Kernel, piece: Dealt) -> Value:
+def widened_piece(kernel: Kernel, piece: ShardedMatrix) -> Value:
     """A piece in FP32."""
     if piece.fmt is Format.FP32:
         return piece.base
@@ -281,11 +281,11 @@ class _Share(AlignedResult):
         return copy.base
 
 
-def load_piece(participants: Participants, tensor: DdrTensor) -> Dealt:
+def load_piece(participants: Participants, tensor: DdrTensor) -> ShardedMatrix:
     """This tile's columns of its rows of a matrix in DDR."""
     kernel, columns, rows = participants.kernel, tensor.shape[-1], participants.share
     width = columns // participants.mesh.columns
     matrix = tensor.viewed(1, tensor.size // columns, columns)
     at = Place(0, participants.first_row, participants.column * width)
     piece = load_slice(kernel, "own", matrix, at, Grid(rows, 1, rows), width)
-    return Dealt(piece.base, tensor.fmt, rows, width)
+    return ShardedMatrix(piece.base, tensor.fmt, rows, width)

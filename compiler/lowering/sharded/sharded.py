@@ -36,7 +36,7 @@ from .byte_product import ByteVectors, load_byte_vectors, quantised_slice
 from .divisions import fits, meshes
 from .exchange import Outgoing, Participants, exchange
 from .layers import PARTS, AttentionLayer, Layer, Layers, NormalizationLayer, ProductPart, QuantiseLayer
-from .mesh import Dealt, Gathered, Heads, Mesh, mesh_of
+from .mesh import Gathered, Heads, Mesh, ShardedMatrix, mesh_of
 from .normalization import Normalizer, folded
 from .placement import exchanges_of_values, exchanges_of_weights, gathered_format
 from .product import PreparedProduct, load_constants, load_piece, multiply, multiply_heads
@@ -100,7 +100,7 @@ class _Phase:
         self.prepared: dict[ProductPart, PreparedProduct] = {}
         self.byte_vectors: dict[str, ByteVectors] = {}
         self.biases: dict[str, ColumnBias] = {}
-        self.dealt: dict[str, Dealt] = {}
+        self.sharded: dict[str, ShardedMatrix] = {}
         self.gathered: dict[str, Gathered] = {}
         self.heads: dict[str, Heads] = {}
         self.targets: dict[str, Value] = {}
@@ -187,7 +187,7 @@ class _Phase:
         return shares or step.gathered is not None or step.keys is not None
 
     def _reserve_from(self, number: int) -> None:
-        """Reserve the targets of the next exchange in which all tiles meet, the first from a step on."""
+        """Reserve targets up to the next exchange in which all tiles meet, beginning with step ``number``."""
         for step in self.steps[number:]:
             self._reserve(step)
             if self._meets(step):
@@ -234,7 +234,7 @@ class _Phase:
             self._await_worker(number)
         values: list[Outgoing] = []
         if step.gathered is not None:
-            own, target = self.dealt[step.gathered], self.targets[step.gathered]
+            own, target = self.sharded[step.gathered], self.targets[step.gathered]
             values.append(Outgoing(self.participants.own_row, own.base, target, own.bytes))
             columns = own.width * self.mesh.columns
             self.gathered[step.gathered] = Gathered(target, own.fmt, own.rows, columns)
@@ -266,29 +266,29 @@ class _Phase:
         elif isinstance(task, QuantiseLayer):
             self._quantise(task)
         elif isinstance(task, AttentionLayer):
-            self.dealt[symbol] = self._attention(task)
+            self.sharded[symbol] = self._attention(task)
         else:
             self._multiply(task)
             if not task.ends:
                 return
         if layer is self.layers.order[-1]:
             self._store(layer)
-        elif self.mesh.columns == 1 and symbol in self.dealt:
-            own = self.dealt[symbol]
+        elif self.mesh.columns == 1 and symbol in self.sharded:
+            own = self.sharded[symbol]
             self.gathered[symbol] = Gathered(own.base, own.fmt, own.rows, own.width)
 
     def _quantise(self, layer: QuantiseLayer) -> None:
         """Quantise a value in the form that a tile has: its own columns, or all."""
         kernel, symbol = self.kernel, layer.source.symbol
-        own = self.dealt.get(symbol) or self.gathered[symbol]
+        own = self.sharded.get(symbol) or self.gathered[symbol]
         wide = slice_buffer(kernel, "wide", Format.FP32, own.slice.grid, own.slice.channels)
         if own.fmt is Format.FP32:
             Vector(kernel, Format.FP32, wide.elements).vs("add", wide.base, own.base, -0.0)
         else:
             convert(kernel, wide.base, own.base, wide.elements, own.fmt, Format.FP32)
         found = quantised_slice(kernel, wide, layer.quantised, exact=True)
-        if isinstance(own, Dealt):
-            self.dealt[layer.result.symbol] = Dealt(found.base, found.fmt, own.rows, own.width)
+        if isinstance(own, ShardedMatrix):
+            self.sharded[layer.result.symbol] = ShardedMatrix(found.base, found.fmt, own.rows, own.width)
         else:
             self.gathered[layer.result.symbol] = Gathered(found.base, found.fmt, own.rows, own.channels)
 
@@ -301,18 +301,18 @@ class _Phase:
             head = PARTS * user.heads // self.mesh.columns, user.depth
             self.heads[symbol] = multiply_heads(self.kernel, source, part, prepared, head, before)
         else:
-            before = None if part.begins else self.dealt[symbol].base
-            self.dealt[symbol] = multiply(self.participants, source, part, prepared, self._own, before)
+            before = None if part.begins else self.sharded[symbol].base
+            self.sharded[symbol] = multiply(self.participants, source, part, prepared, self._own, before)
 
-    def _own(self, tensor: DdrTensor) -> Dealt:
+    def _own(self, tensor: DdrTensor) -> ShardedMatrix:
         """This tile's columns of a value, which are loaded if it is in DDR."""
-        if tensor.symbol in self.dealt:
-            return self.dealt[tensor.symbol]
+        if tensor.symbol in self.sharded:
+            return self.sharded[tensor.symbol]
         if tensor.symbol in self.gathered:
-            return self.gathered[tensor.symbol].dealt(self.participants.column, self.mesh.columns)
+            return self.gathered[tensor.symbol].sharded(self.participants.column, self.mesh.columns)
         return load_piece(self.participants, tensor)
 
-    def _attention(self, layer: AttentionLayer) -> Dealt:
+    def _attention(self, layer: AttentionLayer) -> ShardedMatrix:
         kernel, found = self.kernel, self.heads[layer.source.symbol]
         each = found.count // PARTS
         parts = self._keys_and_values(found)

@@ -105,7 +105,7 @@ def divide(work: SequenceWork, axis: int, tiles: int, gathering: bool) -> Sequen
 
 
 def _along(tensor: DdrTensor, axis: int, count: int) -> TileShare:
-    """The share of an axis among tiles; Undividable if it is not some runs of the stored elements."""
+    """Shards an axis among tiles; Undividable if a shard is not a few runs of stored elements."""
     share = TileShare.along(tensor.shape, axis, count)
     _check_runs(tensor, share)
     return share

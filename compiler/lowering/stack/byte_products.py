@@ -128,7 +128,7 @@ def _vectors(stage: Stage) -> dict[int, Array]:
 
 @dataclass(frozen=True)
 class RowTap:
-    """A row of a convolution's window: it adds to ``count`` rows of the result from ``first`` on.
+    """A row of a convolution's window: it adds to ``count`` rows of the result from ``first``.
 
     ``image`` is the image row for the first of these.
     """
@@ -197,7 +197,7 @@ class SumsOfBytes:
     def by_rows(
         self, taps: Sequence[RowTap], image: Aligned, count: int, weights: Value, first: bool, last: bool
     ) -> None:
-        """Multiply all slices, from ``image`` on, with one row of the window at a time."""
+        """Multiply all slices, from ``image``, with one row of the window at a time."""
         geometry, grid, out = self.stage.layer.geometry, image.grid, self.window.output
         stride, width = geometry.strides[0], aligned_channels(image.channels, BLOCK)
         volume = count * geometry.kernel[1] * self.maps * width

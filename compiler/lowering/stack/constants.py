@@ -36,7 +36,7 @@ from .whole import Share
 
 @dataclass(frozen=True)
 class StackWeights:
-    """The constants of some stages as one constant, and in the scratchpad from ``base`` on."""
+    """The constants of some stages as one constant, and in the scratchpad from ``base``."""
 
     constant: Constant
     base: Value
@@ -176,7 +176,7 @@ class StoredBiases:
 
 @dataclass(frozen=True)
 class BiasRun:
-    """Biases that are stored contiguously in DDR, and are in the scratchpad from ``base`` on."""
+    """Biases that are stored contiguously in DDR, and are in the scratchpad from ``base``."""
 
     stored: StoredBiases
     run: DdrTensor

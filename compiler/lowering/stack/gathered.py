@@ -232,7 +232,7 @@ class _Phase:
         return not made or tensor.symbol in self.values or tensor.symbol in self.kept
 
     def _reserve(self, number: int) -> None:
-        """Reserve the buffer of the next value that a stage from ``number`` on sends.
+        """Reserve the buffer of the next value that stage ``number`` or a later one sends.
 
         Tiles may write it now.
         """
@@ -265,7 +265,7 @@ class _Phase:
                 lane = self.stages.places[symbol] + kernel.tile * share.width
                 store_slice(kernel, result, self.work.output, Place(0, 0, lane))
         if number > 0 and (self.ahead.in_turns or not self.ahead.awaits_at(number)):
-            self.postponed.append(number)  # the images' exchange has begun those of stage 0
+            self.postponed.append(number)  # the exchange of the images has begun the sums of stage 0
         if not sent and number > 0 and not self.ahead.awaits_at(number + 1):
             self.kept[symbol] = result
             self._begin_sums(number + 1)

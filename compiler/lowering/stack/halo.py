@@ -273,7 +273,7 @@ class _Phase:
                 self._send_rows(halo, band - halo.above, halo.above, inbox.above, tile + 1)
 
     def _below(self, halo: Halo, begin: Value) -> Value:
-        """Number of rows that the band from ``begin`` on sends to the tile before.
+        """Number of rows that the band that begins at ``begin`` sends to the tile before.
 
         The last may have fewer.
         """

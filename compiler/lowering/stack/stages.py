@@ -50,7 +50,7 @@ _CHOOSES = Law.EXACT | Law.RISING
 
 @dataclass(frozen=True)
 class NeededRows:
-    """Rows of a value that blocks of result rows need (see the module); none from ``limit`` on."""
+    """Rows of a value that blocks of result rows need (see the module); none from ``limit``."""
 
     step: int
     low: int

@@ -18,7 +18,7 @@ from .stages import NeededRows
 
 @dataclass(frozen=True)
 class StackBlock:
-    """Rows of the result that are computed at a time: ``count`` of an image from ``begin`` on, at most
+    """Rows of the result that are computed at a time: ``count`` of an image from ``begin``, at most
     ``most``."""
 
     image: Value

@@ -74,8 +74,8 @@ class StridedView:
     def reshaped(self, shape: Shape) -> StridedView | None:
         """Return the view in another shape; None if the new axes have no strides.
 
-        Axes of both shapes are compared from the first on. An axis of one element has the stride that it
-        would have with more elements. So the stride has one formula if the extent of that axis is dynamic.
+        Axes of both shapes are compared, beginning with the first. An axis of one element has the stride that
+        it would have with more elements. So the stride has one formula if the extent of that axis is dynamic.
         """
         old, new = list(zip(self.shape, self.strides, strict=True)), list(shape)
         strides: list[int] = []

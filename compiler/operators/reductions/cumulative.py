@@ -43,7 +43,7 @@ def _running_sum(call: Call, x: Array) -> tuple[Array, ...]:
 
 
 def _needs_of_sum(call: Call, number: int, box: Box) -> tuple[Box, ...]:
-    """Return the elements up to the box, or from it on."""
+    """Return the elements up to the end of the box, or from its begin."""
     axis, intervals = axis_of(call), list(box.intervals)
     first, end = intervals[axis]
     intervals[axis] = (first, call.shape(0)[axis]) if call.integer("reverse") else (0, end)

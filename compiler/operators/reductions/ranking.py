@@ -34,7 +34,7 @@ def _top_shapes(call: Call) -> tuple[Shape, ...]:
 def _top_indices(call: Call, x: Array, k: Array | None = None) -> tuple[Array, ...]:
     """Sort stably by value; ``last`` prefers the last of equal elements.
 
-    A NaN counts as the infinity that comes last. Elements from the k-th on are zero.
+    A NaN counts as the infinity that comes last. Elements with index k and above are zero.
     """
     axis, largest = axis_of(call), call.integer("largest")
     is_integer = x.dtype.kind in "biu"

@@ -14,7 +14,7 @@ APPEND = "Append"
 
 @rule
 def rows_have_room(call: Call) -> str | None:
-    """rows must be as the cache along all axes but one, and fit behind at along that"""
+    """rows must have the extents of the cache along all axes but one, and fit there after position at"""
     cache, rows = call.shape(0), call.shape(1)
     axis, at = axis_from_front(call.integer("axis"), len(cache)), call.integer("at")
     fits = len(rows) == len(cache) and cache[:axis] == rows[:axis] and cache[axis + 1 :] == rows[axis + 1 :]

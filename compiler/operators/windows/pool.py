@@ -40,7 +40,7 @@ def pool_window(call: Call) -> Window:
 
 
 def _of_blocks(call: Call, axis: int) -> bool:
-    """Return True along batch and channels, and along axes whose windows are adjacent and cover the image."""
+    """Return True if an axis can be cut: batch, channels, and axes that adjacent windows cover."""
     if axis < 2:
         return True
     window, at = pool_window(call), axis - 2

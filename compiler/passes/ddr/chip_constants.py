@@ -58,7 +58,7 @@ def with_chips(
 
 @dataclass(frozen=True)
 class PlacedConstants:
-    """Constants of a chip: the offset of each symbol, and the bytes from the beginning of a bank on."""
+    """Constants of a chip: the offset of each symbol, and the bytes from the beginning of a bank."""
 
     places: Mapping[str, int]
     data: bytes

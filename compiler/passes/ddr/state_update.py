@@ -206,7 +206,7 @@ class _Updater:
 
 
 def _updated(operation: TensorOperation) -> SSAValue | None:
-    """The value of which an operation replaces a part, if it can do so in place."""
+    """Return the value that an operation updates in part, if it can do so in place."""
     member = next(
         (found for op, each in LOWERINGS.items() if each.updates and (found := sole_member(operation, op))),
         None,

@@ -100,8 +100,8 @@ class Borders:
     def as_one(self, groups: Sequence[GroupOp], trial: Trial) -> RangeCycles:
         """The cycles of groups as one phase, with those of the commands that other tiles have used before.
 
-        A kind of command is dear once on each tile. The estimates include that once in a program, but a
-        phase on more tiles than all before waits for it again.
+        The first command of a kind takes longer on each tile. The estimates count that once for a program,
+        but it happens again in a phase on more tiles than all phases before.
         """
         used = self._used[groups[0]]
         late = sum(0 < used.get(kind, 0) < trial.tiles for kind in trial.kinds)

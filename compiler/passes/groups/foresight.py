@@ -1,4 +1,4 @@
-"""Foretells the cycles of sequences that were not searched, so that only promising ones are.
+"""Predicts the cycles of sequences, so that only promising sequences are searched.
 
 A network of n groups in a row has n * n / 2 sequences, and to search a long one takes as long as to compile
 it. But times nearly add up: a sequence takes about as long as its beginning and its end together, less what
@@ -45,7 +45,7 @@ class _Parts:
 
 
 class Foresight:
-    """Foretells the cycles of the possible sequences of one kind; ``learn`` tells it those of searched
+    """Predicts the cycles of the possible sequences of one kind; ``learn`` tells it those of searched
     ones."""
 
     def __init__(self, borders: Borders, possible: Collection[Numbers]) -> None:
@@ -65,7 +65,7 @@ class Foresight:
             self._share[each] = min(share, self._share.get(each, share))
 
     def cycles(self, groups: Numbers) -> float:
-        """Return the known cycles of a sequence, or foretell them from its parts."""
+        """Return the known cycles of a sequence, or predict them from its parts."""
         if groups in self._known:
             return self._known[groups]
         if groups not in self._foretold:
@@ -98,7 +98,7 @@ class Foresight:
 
 
 def least_cycles(borders: Borders, groups: Sequence[GroupOp]) -> float:
-    """The least cycles of a sliced sequence: a share of its groups' time apart, or those in which a part of
+    """The least cycles of a sliced sequence: a share of the time of its groups, or those in which a part of
     the tiles load all weights."""
     values = dict.fromkeys(value for each in groups for value in each.operands)
     weights = sum(stored_bytes(value.type) for value in values if isinstance(value.owner, LoadConstOp))

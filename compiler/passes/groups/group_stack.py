@@ -8,7 +8,7 @@ Intermediate values of a sequence stay in the scratchpad. From every group backw
 only the stack uses are added one after another; each sequence of groups on the way is a possible stack. Its
 estimate is compared with the separate ones of its groups, from ``group_cost``, plus the borders between them
 (``borders.py``). The stacks that together save the most cycles are made. Short ones are searched, others only
-if their foretold cycles (``foresight.py``) put them among the best. At last groups grow into sequences
+if their predicted cycles (``foresight.py``) put them among the best. Finally, groups grow into sequences
 that store several values (``growth.py``), where that saves time. With a plan, the plan names the sequences
 and has the cuts of all groups.
 """
@@ -196,10 +196,10 @@ class _Candidates:
         self.found = {at: groups for at, groups in self.found.items() if not set(groups) & set(taken)}
 
     def search_first(self) -> None:
-        """Search the shortest stacks, from which others are foretold; all of them with ``foretold`` 0."""
+        """Search the shortest stacks, which predict the others; with ``predicted`` 0 search all."""
         short = 0 if self.grows or self.pattern.kind.longest else _SHORT
         for numbers in self.found:
-            if len(numbers) <= short or not self.effort.foretold:
+            if len(numbers) <= short or not self.effort.predicted:
                 self.search(numbers)
 
     def search(self, numbers: Numbers) -> _Stack | None:
@@ -218,7 +218,7 @@ class _Candidates:
 
     @cached_property
     def _ends(self) -> Collection[GroupOp]:
-        """The groups with which a stack may end; if only longest ones count, none inside one that pays."""
+        """Return the groups at which a stack may end; none is inside a longer stack that saves cycles."""
         if not self.pattern.kind.longest:
             return self.borders.groups
         ends, inside = set[GroupOp](), set[GroupOp]()
@@ -239,7 +239,7 @@ class _Candidates:
     def _promised(self, numbers: Numbers) -> _Stack | None:
         """A stack that was not searched; None if it can hardly save cycles."""
         apart, least = self._bounds[numbers]
-        cycles = max(self.effort.foretold * self._foresight.cycles(numbers), least)
+        cycles = max(self.effort.predicted * self._foresight.cycles(numbers), least)
         gain = round(apart - cycles)
         return _Stack(self, numbers, gain) if gain > self._least else None
 
@@ -298,7 +298,7 @@ class _Stacker:
         return [(stack.candidates.sequences, stack.joint) for stack in best if stack.joint is not None]
 
     def _settled(self, kinds: Sequence[_Candidates]) -> list[_Stack]:
-        """The best stacks of some kinds; as long as one of them is only foretold, it is searched."""
+        """Return the best stacks of some kinds. A stack whose cycles are only predicted is searched first."""
         for kind in kinds:
             kind.search_first()
         while True:
@@ -310,7 +310,7 @@ class _Stacker:
                 stack.candidates.search(stack.numbers)
 
     def _best(self, kinds: Sequence[_Candidates]) -> list[_Stack]:
-        """The best stacks of some kinds, by known and foretold cycles.
+        """The best stacks of some kinds, by known and predicted cycles.
 
         Dynamic programming over groups, from the last to the first. A state is the set of earlier groups that
         are already in stacks, with the best selection that leads to it.

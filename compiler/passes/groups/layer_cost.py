@@ -132,7 +132,7 @@ class LayerCost:
         return phase, layer
 
     def _raised(self, phase: list[int], layer: list[int], first: int) -> bool:
-        """Raise phases of the groups from ``first`` on above the layers that they wait for; True if any was
+        """Raise phases of the groups from ``first`` above the layers that they wait for; True if any was
         too low.
         """
         one, raised = len(self.groups), False

@@ -30,8 +30,10 @@ _WORD = re.compile(r"[\w.%+-]+")
 
 @dataclass(frozen=True)
 class _Line:
-    """A line: the registers that it reads; the register that it writes, if that is its only effect; its jump
-    target."""
+    """A line of assembly, with the registers that it reads and its jump target.
+
+    ``writes``: the register that it writes, if that is its only effect.
+    """
 
     reads: Set[str]
     writes: str = ""

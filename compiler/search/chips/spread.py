@@ -102,7 +102,7 @@ class SpreadGraph:
         return {name: self._joined(name, [outputs[f"chip{chip}.{name}"] for chip in chips]) for name in names}
 
     def _joined(self, name: str, each: list[Array]) -> Array:
-        """A value, joined from the chips' parts in the order of their places, from the innermost kind on."""
+        """Join the chips' parts of a value in the order of their places, the innermost kind first."""
         for kind in reversed(("dp", "pp", *EXCHANGING)):
             degree = getattr(self.degrees, kind)
             division = self.divisions.get(kind)
@@ -186,13 +186,13 @@ def batch_dealt(graph: Graph, count: int, whole: frozenset[str] = frozenset()) -
         try:
             nodes.append(divided(parts, node) if any(name in parts.axes for name in node.inputs) else node)
         except NeedsWhole as error:
-            raise GraphError([f"dp={count}: {error}, so the batch cannot be dealt to chips"]) from None
+            raise GraphError([f"dp={count}: {error}, so the batch cannot be divided among chips"]) from None
         except StateToDivide as error:
             raise GraphError([f"dp={count}: {error}, which has no batch"]) from None
     for past, present in graph.states:
         if parts.division(past) != parts.division(present):
             raise GraphError(
-                [f"dp={count}: state {past}={present} is dealt to chips only before or after a step"]
+                [f"dp={count}: state {past}={present} is divided among chips only before or after a step"]
             )
     return ChipDivision(parts, tuple(nodes))
 

@@ -266,7 +266,7 @@ def _wanted(
     rest = [*spec.shards]
     if batch is not None:
         if rest[batch.axis] % degrees.dp:
-            text = f"{rest[batch.axis]} shards of axis {batch.axis}, along which the batch is dealt"
+            text = f"{rest[batch.axis]} shards of axis {batch.axis}, along which the batch is divided"
             raise _wrong(node, spec, f"{text}; expected a multiple of {degrees.dp}")
         rest[batch.axis] //= degrees.dp
     axes = [axis for axis, count in enumerate(rest) if count > 1]

@@ -26,7 +26,7 @@ def add_chip_options(parser: argparse._ArgumentGroup) -> None:
     parser.add_argument(
         "--parallel",
         metavar="DEGREES",
-        help="how chips share the work: dp=N deals the batch to N of them, tp=N the columns and rows of "
+        help="how chips share the work: dp=N divides the batch among N of them, tp=N the columns and rows of "
         "products, sp=N the rows of sequences, ep=N experts, pp=N stages of layers; dp=2,tp=2 does both "
         "(default: dp, tp, sp, ep or pp, also with dp, with the fewest estimated cycles)",
     )

@@ -6,7 +6,7 @@ ends of two pipes whose write ends only the rank holds. A pipe has no name in an
 the same user, and root, can open its ends.
 
 On the first pipe a rank writes lines: the shared memory that it has mapped, its present work, why it gives
-up, and that it leaves in order together with all others. They are ``maps {PATH: INODE}``, ``does TEXT``,
+up, and that it ends regularly together with all others. They are ``maps {PATH: INODE}``, ``does TEXT``,
 ``failed LINE`` and ``bye``. Nothing is written to the second pipe. It closes before mpiexec can detect the
 death. The host reports the end of a process later. By then mpiexec has ended the other ranks, which may seem
 to have died first.

@@ -172,7 +172,7 @@ class SavedInstruction(_Record, frozen=True):
     """An instruction in a queue or at an engine: ``S_*``."""
 
     words: bytes
-    """int64: as in the log, from the program counter on."""
+    """int64: as in the log, beginning with the program counter."""
     number: int
     issued: int
     depends: int

@@ -65,10 +65,10 @@ class MatrixArithmetic:
     edge: Multiply
     """(group, rows, lda, a, ka, words, first, problem): record the sums of A that start values need."""
     start: Start
-    """Put start values of the results from number ``first`` on of matrix or image ``i`` into the group or the
+    """Put start values of the results from number ``first`` of matrix or image ``i`` into the group or the
     result; ``begin``: the start values of the columns."""
     finish: Finish
-    """Round a group into the results from number ``first`` on."""
+    """Round a group into the results from number ``first``."""
 
     def steps(self, k: int) -> int:
         """Words of one sum's ``k`` steps."""

@@ -107,7 +107,7 @@ def _make_add(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int], No
 
 
 def _make_collect(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int], None]:
-    """Collect the inputs of one tap for ``count`` results from number ``first`` on: [count, panel width]."""
+    """Collect the inputs of one tap for ``count`` results from number ``first``: [count, panel width]."""
     widen, fill, size = arithmetic.rows, arithmetic.fill, arithmetic.bits // 8
 
     def collect(x: int, p: int, tap: int, first: int, count: int, problem: int) -> None:

@@ -127,7 +127,7 @@ def _make_images(arithmetic: MatrixArithmetic) -> Callable[[int], None]:
 
 
 def _make_band(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int], None]:
-    """Compute ``count`` result rows from ``first`` on of image ``i``; w is 0 if all panels are widened."""
+    """Compute ``count`` result rows from ``first`` of image ``i``; w is 0 if all panels are widened."""
     fetch, results = make_fetch(arithmetic), _make_results(arithmetic)
     widen_panel, bits, grain, extra = arithmetic.panel, arithmetic.bits, arithmetic.grain, arithmetic.extra
 

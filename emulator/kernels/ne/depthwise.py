@@ -109,7 +109,7 @@ def _make_blocks(channels: Channels) -> Callable[[int, int, int], None]:
 
 
 def _make_fetch(channels: Channels) -> Callable[[int, int, int, int, int, int, int], None]:
-    """Fetch the input, ``high`` by ``wide``, of the results from (row, column) on."""
+    """Fetch the input, ``high`` by ``wide``, of the results from (row, column)."""
     image_row, bits = make_image_row(channels.arithmetic, every_column), channels.arithmetic.bits
     whole_rows, whole_lanes = make_whole_rows(channels.arithmetic), channels.block
 
@@ -154,7 +154,7 @@ def _make_block(channels: Channels) -> Callable[[int, int, int, int, int, int, i
 
 
 def _make_group(channels: Channels) -> Callable[[int, int, int, int, int], None]:
-    """Compute ``count`` results from number ``first`` on, whose places in the input are in the index."""
+    """Compute ``count`` results from number ``first``, whose places in the input are in the index."""
     start, finish, taps = channels.arithmetic.start, channels.arithmetic.finish, channels.taps
 
     def group(i: int, p: int, first: int, count: int, problem: int) -> None:

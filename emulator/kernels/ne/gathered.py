@@ -38,7 +38,7 @@ def make_gathered(arithmetic: MatrixArithmetic) -> Callable[[int], None]:
 
 
 def _make_results(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int], None]:
-    """Compute the results from number ``first`` on of image ``i``, plane ``p``; its panel is at ``FIXED``."""
+    """Compute the results from number ``first`` of image ``i``, plane ``p``; its panel is at ``FIXED``."""
     start, finish, add_tap = arithmetic.start, arithmetic.finish, _make_tap(arithmetic)
     grain, bits = arithmetic.grain, arithmetic.bits
 
@@ -60,7 +60,7 @@ def _make_results(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int]
 
 
 def _make_tap(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int, int], None]:
-    """Add the products of one tap for ``count`` results from number ``first`` on."""
+    """Add the products of one tap for ``count`` results from number ``first``."""
     multiply, collect = arithmetic.multiply, _make_collect(arithmetic)
     grain, block = arithmetic.grain, arithmetic.block
 

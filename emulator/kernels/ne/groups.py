@@ -117,7 +117,7 @@ def make_multiply_narrow(products: dict[tuple[int, int], Product]) -> Multiply:
 
 
 def sums_of(group: int, first: int, rows: int, size: int, width: int) -> int:
-    """Return the address of the sums from row ``first`` on for a product of ``size`` rows.
+    """Return the address of the sums from row ``first`` for a product of ``size`` rows.
 
     If surplus rows would overwrite results outside of the group, the sums are copied into the group.
     """

@@ -55,7 +55,7 @@ def band_rows(oh: int, row_bytes: int, ky: int, sy: int, dy: int) -> int:
 
 
 def positions(index: int, count: int, position: int, ow: int, down: int, right: int) -> None:
-    """Fill the index with the places of the results from number ``position`` on in the band's rectangle."""
+    """Fill the index with the places of the results from number ``position`` in the band's rectangle."""
     view = view_i64(index, count)
     row, column = position // ow, position % ow
     for r in range(count):
@@ -72,7 +72,7 @@ def make_image_row(
     """Make one row of a rectangle, which may extend beyond the image.
 
     ``(source, stored lanes of a position, target, words kept of each, y, left, wide, problem)``: row ``y``
-    of the image from column ``left`` on, ``wide`` columns at a distance of ``apart(problem)``; ``source`` is
+    of the image from column ``left``, ``wide`` columns at a distance of ``apart(problem)``; ``source`` is
     the first lane of the plane's first position.
     """
     widen, fill, size = arithmetic.rows, arithmetic.fill, arithmetic.bits // 8
@@ -97,7 +97,7 @@ def make_image_row(
 def make_whole_rows(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int, int, int], None]:
     """Make rows of a rectangle as wide as the image in one call, because a call for each short row is slow.
 
-    ``(source, pitch, target, kept, top, high, problem)``: ``high`` rows, from row ``top`` on; the other
+    ``(source, pitch, target, kept, top, high, problem)``: ``high`` rows, from row ``top``; the other
     arguments are those of ``make_image_row``.
     """
     widen, fill, size = arithmetic.rows, arithmetic.fill, arithmetic.bits // 8
@@ -119,7 +119,7 @@ def make_whole_rows(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, in
 def make_fetch(arithmetic: MatrixArithmetic) -> Callable[[int, int, int, int, int], None]:
     """Fetch rows of an image with their borders, all channels, plane after plane.
 
-    ``(x, target, top, high, problem)``: ``high`` rows of a rectangle, the first of which is ``top``, as wide
+    ``(x, target, top, high, problem)``: ``high`` rows of a rectangle, the first is ``top``, as wide
     as a row of results needs.
     """
     image_row, size = make_image_row(arithmetic, columns_apart), arithmetic.bits // 8

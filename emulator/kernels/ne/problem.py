@@ -41,7 +41,7 @@ RT = 14  # whether B is stored as [K, N] and not as [N, K]
 LB = 15  # matrices of A
 RB = 16  # matrices of B; LB and RB are equal, or one of them is 1
 
-# Convolutions. Result (0, 0) reads input rows from -TOP on and columns from -LEFT on.
+# Convolutions. Result (0, 0) reads input rows from -TOP and columns from -LEFT.
 BATCH = 17  # images
 H = 18  # rows of an input image
 W = 19  # columns of an input image

@@ -19,7 +19,7 @@ FLAGS = SECOND - PIECE
 
 
 def put_flags(target: int, flags: int, n: int) -> None:
-    """Write ``n`` flags as bits from the byte ``target`` on; the last byte keeps its bits beyond them.
+    """Write ``n`` flags as bits from the byte ``target``; the last byte keeps its bits beyond them.
 
     Reads whole groups of 64 flags.
     """
@@ -32,7 +32,7 @@ def put_flags(target: int, flags: int, n: int) -> None:
 
 
 def get_flags(flags: int, source: int, n: int) -> None:
-    """Write the flags of ``n`` bits from the byte ``source`` on, in whole groups of 64 flags."""
+    """Write the flags of ``n`` bits from the byte ``source``, in whole groups of 64 flags."""
     words = n >> 6
     of = view_u64(source, words)
     for i in range(u64(words)):

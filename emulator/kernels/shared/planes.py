@@ -31,7 +31,7 @@ def stored_lanes(channels: int, block: int, b: int) -> int:
 
 
 def clear_padding(plane: int, positions: int, stored: int, valid: int, size: int) -> None:
-    """Zero the lanes from ``valid`` on at every position of a plane, for elements of ``size`` bytes."""
+    """Zero the lanes from ``valid`` at every position of a plane, for elements of ``size`` bytes."""
     if valid < stored:
         clear_rows(plane + valid * size, stored * size, (stored - valid) * size, positions)
 

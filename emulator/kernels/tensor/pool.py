@@ -124,7 +124,7 @@ def _row(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, int, Windo
 
 
 def _piece(meaning: Pool, fmt: Format) -> Callable[[int, int, int, int, int, Window, int], None]:
-    """Compute ``m`` neighbouring results from column ``at`` on, over the lanes of their windows, kx inner.
+    """Compute ``m`` neighbouring results from column ``at``, over the lanes of their windows, kx inner.
 
     Two or three places of a window's row are added in one pass for the results that have all of them.
     """

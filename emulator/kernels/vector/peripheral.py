@@ -196,7 +196,7 @@ def _below(a: np.float32, b: np.float32) -> bool:
 
 
 def _first_of(fmt: Format) -> Callable[[int, int, int, int], int]:
-    """Find the first place from ``start`` on with a stored pattern; n if there is none."""
+    """Find the first place from ``start`` with a stored pattern; n if there is none."""
     view, value = ACCESS[fmt].view, _value_bits(fmt)
 
     def first_of(source: int, wanted: int, start: int, n: int) -> int:

@@ -100,7 +100,7 @@ CHAIN_LANES = 16
 def requantise_row(
     sums: int, above: int, below: int, target: int, q1: int, q0: int, relu: int, zero: int
 ) -> int:
-    """``requantise`` of 16 sums from address ``sums`` on; bytes to ``target``.
+    """``requantise`` of 16 sums from address ``sums``; bytes to ``target``.
 
     The factors are those at ``above`` or, for negative sums, at ``below``.
     """

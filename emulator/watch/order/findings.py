@@ -29,7 +29,7 @@ class OrderFindings:
     """What is known of the order of a run's accesses."""
 
     hazards: tuple[Hazard, ...]
-    """Pairs of accesses that share bytes, of which one writes, though nothing orders them."""
+    """Unordered pairs of accesses that share bytes; at least one of each pair writes."""
     accesses: int
     compared: int
     """Pairs that were compared piece by piece, because the bytes that they span overlap."""

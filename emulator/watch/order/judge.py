@@ -28,7 +28,7 @@ Words = npt.NDArray[np.int64]
 
 # Words of an access, after those of its row
 A_AT = layout.ROW  # its place in the program of its tile
-A_DONE = layout.ROW + 1  # the place from which on the core knows that it is complete
+A_DONE = layout.ROW + 1  # the place after which the core knows that it is complete
 A_BARRIERS = layout.ROW + 2  # barriers that the tile has passed before
 A_FREED = layout.ROW + 3  # the number of the tile's barrier after which others may use its bytes
 A_LOW = layout.ROW + 4  # first byte, and the byte after the last
@@ -134,7 +134,7 @@ def between_tiles(q: int, group: int, others: int) -> None:
 
 
 def compare_groups(q: int) -> int:
-    """Compare all groups of a memory of which one writes, except those of one agent."""
+    """Compare all pairs of groups in one memory, if one writes and they are of two agents."""
     for i in range(get(q, Q_COUNT)):
         one = get(q, Q_GROUPS) + 8 * GROUP_WORDS * i
         for j in range(get(q, Q_COUNT)):

@@ -62,7 +62,7 @@ def least_trip(base: int, size: int, stride: int, first: int) -> int:
 
 
 def end_trip(base: int, stride: int, trips: int, end: int) -> int:
-    """Return the trip from which on a loop begins at ``end`` or later."""
+    """Return the first trip of a loop that begins at ``end`` or later."""
     if base >= end:
         return 0
     return trips if stride == 0 else min(trips, (end - base - 1) // stride + 1)

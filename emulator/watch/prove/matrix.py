@@ -75,7 +75,7 @@ def _as_bytes(step: FieldStep, sums: Elements) -> Elements:
 
 
 def _shifted(field: PrimeField, x: Elements, bits: int) -> Elements:
-    """A number shifted to the right, before the bits behind the point are rounded."""
+    """A number shifted to the right, before the bits after the point are rounded."""
     if not bits:
         return x
     numbers = field.of_numbers(np.array([2.0**-bits, 0.5]))

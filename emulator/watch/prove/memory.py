@@ -199,11 +199,11 @@ class FieldMemory:
         return as_strided(rows[:, int(flat[0]) :], (rows.shape[0], flat.size, size), strides)
 
     def kept(self, first: int, count: int) -> npt.NDArray[np.float32]:
-        """A copy of the elements and marks [residues, bytes] beside bytes that stay after a run."""
+        """Return a copy of the elements and marks [residues, bytes] of bytes that stay after a run."""
         return self._elements[:, first : first + count].copy()
 
     def put_back(self, first: int, kept: npt.NDArray[np.float32]) -> None:
-        """Put elements and marks of an earlier run beside bytes that have stayed since."""
+        """Put back the elements and marks of bytes that have stayed since an earlier run."""
         end = first + kept.shape[1]
         self._lines[first >> LINE_SHIFT : (end - 1 >> LINE_SHIFT) + 1] = True
         self._elements[:, first:end] = kept

@@ -153,7 +153,7 @@ class FieldRun(Observer):
         return [taken[copy.source_of(number)] for number in range(len(copy.targets))]
 
     def arrived(self, target: Target, pieces: Pieces, taken: Taken | None) -> None:
-        """Store elements and marks beside the bytes that have arrived at a target."""
+        """Store the elements and marks of the bytes that have arrived at a target."""
         self._memory(target.tile, target.side).put(_blocks(pieces, target.side), pieces.size, taken)
 
     def _memory(self, tile: int, side: Side) -> FieldMemory:

@@ -15,7 +15,7 @@ import numpy as np
 from .places import NO_NODE, Ints
 
 _MOST = 1 << 16
-"""The most slices of a tile that wait for an older one; with more, the oldest are counted without it."""
+"""Limit of a tile's slices that wait for an older one; beyond it, the oldest are counted at once."""
 
 
 class _Rows(NamedTuple):
@@ -79,7 +79,7 @@ class Finish:
 
 
 def _next_missing(order: Ints, first: int) -> int:
-    """Return the lowest instruction from ``first`` on that is not among sorted rows."""
+    """Return the lowest instruction from ``first`` that is not among sorted rows."""
     numbers = order[(order & 1 == 1) & (order >= 2 * first)] >> 1
     if not len(numbers) or numbers[0] != first:
         return first

@@ -56,7 +56,7 @@ class _Rows(NamedTuple):
 
 
 class Statistics:
-    """A ``Sink`` that adds up.
+    """A ``Sink`` that adds up cycles and counts by node and by place in the program.
 
     Arrays by node have a row for each of ``places.names``, and arrays by place for each of ``places.pcs``.
     They may have more rows, which are zeros.

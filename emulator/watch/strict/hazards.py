@@ -70,7 +70,7 @@ class Hazard:
     what: str
     fix: str
     count: int = 1
-    """Number of times that it was met."""
+    """Number of times that this hazard occurred."""
 
     @property
     def category(self) -> Category:

@@ -53,7 +53,7 @@ def test_gathered() -> None:
     ("home", "problem"),
     [
         (Home(("rows",)), "a home of 1 axes for a value of 2"),
-        (Home((WHOLE, WHOLE), 1, 0), "a halo without an axis that is dealt"),
+        (Home((WHOLE, WHOLE), 1, 0), "a halo without a sharded axis"),
     ],
 )
 def test_homes_that_a_matrix_cannot_have(home: Home, problem: str) -> None:
@@ -62,7 +62,7 @@ def test_homes_that_a_matrix_cannot_have(home: Home, problem: str) -> None:
 
 def test_axes_that_are_dealt_as_one_are_neighbours() -> None:
     assert Home(("rows", "rows", WHOLE)).problem(3) is None
-    assert Home(("rows", WHOLE, "rows")).problem(3) == "mesh axis 'rows' deals axes that are not neighbours"
+    assert Home(("rows", WHOLE, "rows")).problem(3) == "mesh axis 'rows' shards axes that are not neighbours"
 
 
 CUT = "cut = {tiles = {rows = 4 : i64}}"
@@ -100,10 +100,10 @@ def test_exchanges_are_read(kind: str, after: str) -> None:
     ("line", "problem"),
     [
         (exchanged("all_gather", "", ALL), "need homes in the scratchpads"),
-        (exchanged("all_gather", OWN, ALL, "columns"), "not dealt along mesh axis 'columns'"),
+        (exchanged("all_gather", OWN, ALL, "columns"), "not sharded along mesh axis 'columns'"),
         (exchanged("all_gather", OWN, HALO), "gathered along 'rows'.* is spm<whole, whole, whole, whole>"),
-        (exchanged("halo_exchange", OWN, OWN), "a halo changes the rows beside a share"),
-        (exchanged("halo_exchange", OWN, ALL), "a halo changes the rows beside a share"),
+        (exchanged("halo_exchange", OWN, OWN), "a halo changes the rows next to a shard"),
+        (exchanged("halo_exchange", OWN, ALL), "a halo changes the rows next to a shard"),
         (exchanged("all_gather", OWN, ALL, cut="cut = {}"), "mesh axis 'rows'; the cut has none"),
         (exchanged("all_gather", "#tx8be.spm<rows>", ALL), "a home of 1 axes for a value of 4"),
     ],

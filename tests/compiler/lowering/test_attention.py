@@ -120,7 +120,7 @@ def test_queries_that_see_no_key(spm: int | None, dtype: str) -> None:
 
 
 def heads(batch: int, rows: int, count: int, d: int, columns: int, first: int = 0) -> tuple[int, ...]:
-    """Heads [batch, count, rows, d] that are columns from ``first`` on of [batch, rows, columns]."""
+    """Heads [batch, count, rows, d] that are columns from ``first`` of [batch, rows, columns]."""
     return (first, batch, count, rows, d, rows * columns, d, columns, 1)
 
 

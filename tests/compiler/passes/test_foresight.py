@@ -1,4 +1,4 @@
-"""The cycles foretold of sequences, and the sequences that are searched therefore."""
+"""The cycles predicted of sequences, and the sequences that are searched therefore."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def blocks(count: int) -> Graph:
 @pytest.mark.long
 def test_few_are_searched_and_the_best_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     found = list[Program]()
-    for foretold in (0.0, EFFORTS["fast"].foretold):
-        monkeypatch.setitem(EFFORTS, "fast", replace(EFFORTS["fast"], foretold=foretold))
+    for predicted in (0.0, EFFORTS["fast"].predicted):
+        monkeypatch.setitem(EFFORTS, "fast", replace(EFFORTS["fast"], predicted=predicted))
         found.append(compile_graph(blocks(8), "fp16", tiles=4))
     assert found[0].text == found[1].text
     every, few = (each.report and len(each.report.templates) for each in found)

@@ -236,7 +236,7 @@ def test_texts_that_are_no_degrees_are_refused(text: str, message: str) -> None:
             graph([("ReduceSum", ["x"], ["y"], {"keepdims": 0})], {"x": (4, 8)}),
             (2, 1),
             "dp=2",
-            "dp=2: node 'n0' .ReduceSum. needs its operands whole, so the batch cannot be dealt to chips",
+            "dp=2: node 'n0' .ReduceSum. needs its operands whole, so the batch cannot be divided among ",
         ),
     ],
 )

@@ -146,7 +146,7 @@ def test_states_that_do_not_fit_the_chips_are_refused() -> None:
     nodes = [("Add", ["x", "past"], ["y"], {}), ("Expand", ["b", "shape"], ["new"], {})]
     made = graph(nodes, {"x": (4, 8), "past": (4, 8), "b": (1, 8)}, {"shape": ints(4, 8)}, ("y", "new"))
     with pytest.raises(
-        GraphError, match="dp=2: state past=new is dealt to chips only before or after a step"
+        GraphError, match="dp=2: state past=new is divided among chips only before or after a step"
     ):
         spread(with_states(made, {"past": "new"}), 2, 1, "dp=2")
     with pytest.raises(GraphError, match="programs with replaceable constants are for one chip"):

@@ -316,8 +316,8 @@ HALVES = {1: 2}
         (
             product(shards("x", (0, 1), {0: 2}), shards("y", (0, 1))),
             (2, 1),
-            "node 'n' (MatMul): sharding of tensor 'y': 1 shards of axis 0, along which the batch is dealt; "
-            "expected a multiple of 2",
+            "node 'n' (MatMul): sharding of tensor 'y': 1 shards of axis 0, along which the batch is "
+            "divided; expected a multiple of 2",
         ),
         (
             product(shards("x", (0, 1), {0: 2}), shards("w", (0, 1), {1: 2})),

@@ -144,7 +144,7 @@ def test_a_scatter_reads_one_piece_for_each_tile(monkeypatch: pytest.MonkeyPatch
     ("target", "python"), [(0x1000, 0), (0x1FF0, 0), (0x1FF1, 10), (0x1F, 10), (0x20, 0)]
 )
 def test_between_what_two_copies_read(monkeypatch: pytest.MonkeyPatch, target: int, python: int) -> None:
-    """The copies of a tile read bytes 0x10 to 0x1f and from 0x2000 on; arriving data are between them."""
+    """The copies of a tile read bytes 0x10 to 0x1f and from 0x2000; arriving data are between them."""
     low, high = (f"dte.unicast dst={target:#x}, src={source}, tile=t1, n=16" for source in (0x10, 0x2000))
     assert made_by_python(monkeypatch, repeated(f"{low}\n{high}", 5)) == 4 * python
 

@@ -68,7 +68,7 @@ NONE = np.zeros(1, np.int32)
 
 @pytest.fixture(scope="module")
 def program() -> Program:
-    """Adds x and more to the 16 numbers of the state from ``at`` on."""
+    """Adds x and more to the 16 numbers of the state from ``at``."""
     return stateful(TEXT, (10 * X).astype("<f4").tobytes())
 
 

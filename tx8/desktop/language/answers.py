@@ -114,7 +114,7 @@ def _heads(reading: Reading) -> Iterator[Proposal]:
     """Propose beginnings of a statement: mnemonics, directives, macros of the text."""
     for name in engine_mnemonics():
         found = registry.find(name)
-        assert found is not None  # it is in the table
+        assert found is not None  # the name comes from this table
         yield Proposal(name, "engine", manual.summary(found[0].doc))
     records = scalar_by_mnemonic()
     for name in core_mnemonics():

@@ -103,7 +103,7 @@ _copy(
     "dte.scatter",
     (_address("dst", "write", "spm", linear), _address("src", "read", "any", scattered, "tiles"), _TILES, _N),
     "Start a copy of n bytes to dst of each tile of a set, bit t of tiles for tile t: the lowest tile gets "
-    "the first n bytes from src on, the next tile the next n bytes.",
+    "the first n bytes from src, the next tile the next n bytes.",
     "dte.scatter dst=0x20000, src=0x10000, tiles=0b1110, n=256",
     "spec and board; one address for all tiles: proposed",
     Action.SCATTER,

@@ -39,7 +39,7 @@ class FoundSite:
         return name
 
     def place_plain(self, node: NodeProto) -> None:
-        """Add a node in this way, under the names that it has."""
+        """Add a node that takes its operands whole, and keep its names."""
         self.importer.place_plain(node, self.flow.depth)
 
     def ints(self, *values: int) -> str:

@@ -54,7 +54,7 @@ class EngineChain:
         return not (self.relu and self.zero)
 
     def operands(self, at: ChainVectors, first: Value = 0) -> dict[str, Argument]:
-        """Operands of the instruction that makes bytes of the sums of the maps from ``first`` on."""
+        """Operands of the instruction that makes bytes of the sums of the maps from ``first``."""
         last: dict[str, Argument] = {"bias": at.biases + first * 4, "scale_p": at.scales + first * 2}
         last |= {"q1": self.q1, "q0": self.q0}
         if self.relu:

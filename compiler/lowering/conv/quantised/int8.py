@@ -189,7 +189,7 @@ def _move_rest(kernel: Kernel, target: Aligned, source: Aligned, pairs: int) -> 
 def _move_planes(
     kernel: Kernel, target: Value, source: Aligned, first: int, width: int, count: int, lane: int, pitch: int
 ) -> None:
-    """Move every second plane from ``first`` on to one lane of the engine's order, ``pitch`` bytes wide.
+    """Move every second plane from ``first`` to one lane of the engine's order, ``pitch`` bytes wide.
 
     A single plane is moved without its lanes beyond the channels, which nothing has written.
     """

@@ -37,7 +37,7 @@ def whole_lines(size: int) -> int:
 
 @dataclass
 class Chunks:
-    """Chunks of ``elements`` elements, one after another in whole lines of the scratchpad from ``base`` on.
+    """Chunks of ``elements`` elements, one after another in whole lines of the scratchpad from ``base``.
 
     ``arrived`` has room for size - 1 more, the addends from the others.
     """

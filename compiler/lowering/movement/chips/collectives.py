@@ -225,7 +225,7 @@ def reduce_scatter(kernel: Kernel, work: Work) -> None:
 
 @dataclass(frozen=True)
 class RowsOfMember:
-    """Rows of a member's tensor, or a part of a row: ``columns`` elements from ``first`` on."""
+    """Rows of a member's tensor, or a part of a row: ``columns`` elements from ``first``."""
 
     row: Value
     rows: int

@@ -29,7 +29,7 @@ CONFIG, BASE, READY, COUNTERS = STREAMS + 0xE8, STREAMS + 0x1F0, STREAMS + 0x7A8
 PACKETS = 32
 """Packets of a stream, one for each chip."""
 UPDATES = 0x670000
-"""Packet counter updates of other tiles; the tile's number is from bit 23 on."""
+"""Packet counter updates of other tiles; the tile's number begins at bit 23."""
 UPDATES_OF_CHIPS = 0x18000
 
 

@@ -85,7 +85,7 @@ def receive(kernel: Kernel, work: Work) -> None:
 
 @lowering(TAKE, types=EVERY_TYPE, engines=(Engine.DMA,))
 def take(kernel: Kernel, work: Work) -> None:
-    """Copy the rows of the operand from ``begin`` on."""
+    """Copy the operand's rows with numbers ``begin`` and above."""
     source, target = work.input(0), work.output
     view = View(source, source.strides, work.spec.integer("begin") * source.strides[0])
     copy_views(kernel, target.shape, view, whole(target))

@@ -118,7 +118,7 @@ composite(
 
 
 def _softmax(build: Builder, call: Call) -> tuple[str, ...]:
-    """Expand Softmax; before operator set 13 it is over all axes from ``axis`` on together."""
+    """Expand Softmax; before operator set 13 it is over all axes from ``axis`` together."""
     x, axis, shape = as_floats(build, call, 0), axis_of(call), call.shape(0)
     if call.integer("opset") >= 13:
         made = build("Softmax", x, axis=axis)

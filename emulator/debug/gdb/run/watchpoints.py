@@ -71,7 +71,7 @@ class Origin:
 
 
 class Watches(Observer):
-    """The watchpoints of a debugger. It is an observer because of the copies."""
+    """The watchpoints of a debugger. As an observer of the run it also sees copies."""
 
     def __init__(self, system: System, marks: Marks) -> None:
         self.system, self.marks = system, marks

@@ -26,7 +26,7 @@ FILL = "td.memset.fp32 dst=0x1000, value=1.0, n=64\n ncc.wait\n"
 
 
 def found(text: str) -> list[tuple[int, int]]:
-    """(first, last byte from ``DDR`` on) of a one-tile program's hazards, all of one kind."""
+    """(first, last byte from ``DDR``) of a one-tile program's hazards, all of one kind."""
     system = build(f"_start: {FILL}{BASE}{text}\n ebreak", strict=True)
     assert system.sanitizer is not None
     system.sanitizer.loaded(DDR - W.ddr_engine, 1024)

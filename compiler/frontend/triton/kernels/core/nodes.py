@@ -82,7 +82,7 @@ def viewed(value: Computed, view: View) -> Computed:
 
 
 def all_viewed(values: Sequence[KernelValue], view: View) -> list[KernelValue]:
-    """Apply a view to values that may have operations in common."""
+    """Apply a view to all values; an operation that several of them use stays a single one."""
     known: dict[int, KernelValue] = {}
 
     def seen(part: KernelValue) -> KernelValue:

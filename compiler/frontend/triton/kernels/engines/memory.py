@@ -43,7 +43,7 @@ _WORD = 32
 class Transfer:
     """A box of a block and the place of its elements in DDR.
 
-    ``pointers`` name the array; ``axes`` are the steps in elements from ``first`` on; ``region`` is the box.
+    ``pointers`` name the array; ``axes`` are the steps in elements from ``first``; ``region`` is the box.
     """
 
     pointers: Pointers
@@ -247,7 +247,7 @@ class MemoryCode:
     def _emit(
         self, transfer: Transfer, kept: Sequence[int], data: SpmBlock, place: Value, storing: bool
     ) -> None:
-        """Write the instruction that moves a box between DDR and consecutive bytes from ``place`` on."""
+        """Write the instruction that moves a box between DDR and consecutive bytes from ``place``."""
         spans = transfer.region.spans
         steps = [known_step(transfer.axes[axis]) for axis in kept]
         extents = [spans[axis].high - spans[axis].low for axis in kept]

@@ -45,7 +45,7 @@ def _split(site: KernelSite, found: TtirOperation, operands: Values) -> Values:
 def _copy_apart(
     site: KernelSite, source: SpmBlock, step: int, target: SpmBlock, at: int, target_step: int, first: int = 0
 ) -> None:
-    """Copy every ``step``-th element from ``first`` on to every ``target_step``-th one from ``at`` on."""
+    """Copy every ``step``-th element to every ``target_step``-th one, beginning at ``first`` and ``at``."""
     count, size = source.count // step, source.size
     if count > MOST_MOVES:
         raise UnsupportedOperation(f"{count} elements that are moved apart; at most {MOST_MOVES}")

@@ -17,7 +17,7 @@ def _array(size: int, dtype: type = np.float32) -> Array:
 
 
 def _copied(size: int, x: Array, out: Array, step: int = 1, first: int = 0) -> str:
-    """Loads elements of x from ``first`` on, ``step`` apart, and stores them from the beginning of out on."""
+    """Loads elements of x from ``first``, ``step`` apart, and stores them at the beginning of out."""
     pointers = kind((size,), f"!tt.ptr<{element_of(x)}>")
     return (
         strided("x", (size,), (step,), element_of(x), first)
@@ -276,7 +276,7 @@ def test_atomic_operations() -> None:
 
 @pytest.mark.parametrize(("first", "outside"), [(0, None), (8, None), (9, 24), (-1, -1), (-4, -4)])
 def test_pointers_to_elements_of_another_size(first: int, outside: int | None) -> None:
-    """16 bytes of six numbers from byte ``first`` on, through a pointer to the second number that goes
+    """16 bytes of six numbers from byte ``first``, through a pointer to the second number that goes
     back."""
     x, out = _array(6), np.zeros(16, np.int8)
     pointers = kind((16,), "!tt.ptr<i8>")
