@@ -318,3 +318,62 @@ def test_numbers_of_masks_are_infinities() -> None:
     for found in (FIELD.of_scalars(numbers, Format.FP32), FIELD.of_stored(numbers, Format.FP32)):
         assert np.isneginf(found[:, 0]).all() and np.isposinf(found[:, 1]).all()
         assert np.isfinite(found[:, 2]).all()
+
+
+# --- numbers of a graph, which programs round or not ------------------------------------------------------
+
+GIVEN = PrimeField(
+    7, exponentials=True, compute=Format.FP16, given=[32**-0.5, 0.7310586, 0.99999, -1e9, 1e-5]
+)
+
+
+def held(value: float, fmt: Format = Format.FP32) -> Elements:
+    return GIVEN.of_scalars(np.asarray(rounded(np.asarray(value), fmt), np.float64), fmt)
+
+
+@pytest.mark.parametrize("number", [32**-0.5, 0.7310586, 0.99999, -(32**-0.5), 1 / 0.7310586])
+def test_a_given_number_is_one_element_in_each_format(number: float) -> None:
+    """The same holds if an instruction of FP32 holds it as rounded to FP16; 0.99999 is 1 there."""
+    narrow = float(np.float16(number))
+    wide = held(number)
+    assert same(wide, held(number, Format.FP16))
+    assert same(wide, held(narrow))
+
+
+@pytest.mark.parametrize("factor", [1 + 2**-20, 1 - 2**-12, 1 + 2**-9])
+def test_a_number_beside_a_given_one_is_another_element(factor: float) -> None:
+    assert not same(held(0.7310586), held(0.7310586 * factor))
+    assert not same(held(32**-0.5), held(32**-0.5 * factor))
+
+
+def test_given_numbers_of_few_digits_in_the_format_stay_themselves() -> None:
+    """A small number loses digits in FP16, where programs do not put it."""
+    assert residues(held(1.0).reshape(-1, 1)) == [element(1)]
+    assert same(held(1e-5), GIVEN.of_scalars(np.asarray(np.float32(1e-5), np.float64), Format.FP32))
+    assert not same(held(1e-5), held(float(np.float16(1e-5))))
+
+
+def test_a_given_number_below_all_of_the_format_hides() -> None:
+    assert np.isneginf(held(-1e9)).all()
+    assert np.isfinite(held(-1e8)).all()
+
+
+def test_the_sign_of_a_product_with_an_infinity() -> None:
+    """0 hides nothing; the sign of other elements than whole numbers is taken as positive."""
+    numbers = FIELD.of_numbers(np.array([0.0, 1.0, -1.0, 5.0, -3.0]))
+    for infinity in (np.inf, -np.inf):
+        found = FIELD.multiply(numbers, np.full_like(numbers, infinity))
+        assert np.array_equal(
+            found, np.broadcast_to([0, infinity, -infinity, infinity, -infinity], found.shape)
+        )
+    x, _ = draw("x", 5)
+    assert np.isposinf(FIELD.multiply(np.full_like(x, np.inf), x)).all()
+    assert np.isnan(FIELD.multiply(np.full_like(x, np.nan), np.full_like(x, np.inf))).all()
+
+
+def test_rounding_in_another_mode_is_another_function() -> None:
+    x, _ = draw("x")
+    assert same(FIELD.whole(x, 3), FIELD.whole(x, 3))
+    assert not same(FIELD.whole(x, 2), FIELD.whole(x, 3))
+    numbers = FIELD.of_numbers(np.arange(-40.0, 40.0))
+    assert same(FIELD.whole(numbers, 2), numbers)

@@ -57,6 +57,15 @@ def place_numbers(
     places[chosen] = (np.broadcast_to(zero, own.shape)[chosen] + offset).astype(np.uint64)
 
 
+def signs(own: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the signs of the whole numbers among canonical residues [residues, ...], and 1 for others."""
+    first = own[:1]
+    is_whole = (np.abs(first) <= _MOST_WHOLE) & (own == first).all(0, keepdims=True)
+    return np.broadcast_to(
+        np.where(is_whole, np.sign(first), np.where(np.isnan(first), np.nan, 1.0)), own.shape
+    )
+
+
 def append_exponents(exponents: npt.NDArray[np.int64], places: npt.NDArray[np.uint64]) -> None:
     """Put the exponents into the last digits of places, which numbers do not need for their order."""
     places &= np.uint64(~_EXPONENT & 0xFFFFFFFFFFFFFFFF)

@@ -15,18 +15,25 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .formats import MANTISSA_BITS, Format, largest_number
-from .keyed_order import RELATIONS, append_exponents, place_numbers, spread
+from .keyed_order import RELATIONS, append_exponents, place_numbers, signs, spread
 from .packing import stored_numbers
+from .prime_powers import generator_of, powers_of
 from .rounding import rounded
-from .simple_fractions import are_simple, exact_fractions, held_fractions, simple_roots, stored_fractions
+from .simple_fractions import (
+    GivenNumbers,
+    are_simple,
+    exact_fractions,
+    held_fractions,
+    simple_roots,
+    stored_fractions,
+)
 
 Elements = npt.NDArray[np.float64]
 """Shape [residues, ...]."""
@@ -49,25 +56,16 @@ _PIECE = 1 << 14
 """Elements that are reduced at a time, so that they stay in the caches of the host."""
 
 
-@cache
-def _powers(prime: int, generator: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Return the powers 0 .. p - 2 of a generator, and the exponent of each residue 1 .. p - 1."""
-    powers = np.ones(prime - 1, np.int64)
-    known = 1
-    while known < prime - 1:
-        count = min(known, prime - 1 - known)
-        powers[known : known + count] = powers[:count] * pow(generator, known, prime) % prime
-        known += count
-    exponents = np.zeros(prime, np.int32)
-    exponents[powers] = np.arange(prime - 1, dtype=np.int32)
-    return powers.astype(np.int32), exponents
-
-
 class PrimeField:
-    """The fields that a proof computes in; ``seed`` makes its keys, ``compute`` is the program's format."""
+    """The fields that a proof computes in; ``seed`` makes its keys, ``compute`` is the program's format.
 
-    def __init__(self, seed: int, exponentials: bool, compute: Format = Format.FP32) -> None:
-        self.seed, self.compute = seed, compute
+    ``given``: the single numbers of the graph, which a program may round to ``compute`` or not.
+    """
+
+    def __init__(
+        self, seed: int, exponentials: bool, compute: Format = Format.FP32, given: Iterable[float] = ()
+    ) -> None:
+        self.seed, self.compute, self._given = seed, compute, GivenNumbers(given, compute)
         self.primes = len(PRIMES)
         self.moduli = np.array((*PRIMES, *_HALVES) if exponentials else PRIMES, np.float64)
         """The prime of each residue; the primes of exponents are last."""
@@ -121,11 +119,13 @@ class PrimeField:
             return self.reduced(a - b)
 
     def multiply(self, a: Elements, b: Elements) -> Elements:
-        """Multiply elements; a product with an infinity is this infinity."""
+        """Multiply elements; a product with an infinity has its sign, but that of 0 is 0, of -1 the other."""
         with np.errstate(invalid="ignore"):
             product = self.reduced(a * b)
-        if not _all_finite(product):
-            product = np.where(np.isinf(a), a, np.where(np.isinf(b), b, product))
+            if not _all_finite(product):
+                of_a, of_b = np.isinf(a), np.isinf(b)
+                product = np.where(of_a & ~of_b, _scaled(a, signs(self.canonical(b))), product)
+                product = np.where(of_b & ~of_a, _scaled(b, signs(self.canonical(a))), product)
         return product
 
     def product(self, a: Elements, b: Elements) -> Elements:
@@ -149,7 +149,7 @@ class PrimeField:
         """Return 1 / x; the inverse of 0 is an infinity, that of an infinity 0."""
         found = self.canonical(x)
         for at, (prime, generator) in enumerate(self._fields()):
-            powers, exponents = _powers(prime, generator)
+            powers, exponents = powers_of(prime, generator)
             residues = self._whole(found[at]) % prime
             inverse = powers[(-exponents[residues]) % (prime - 1)].astype(np.float64)
             found[at] = np.where(residues == 0, np.inf, np.where(np.isinf(found[at]), 0.0, inverse))
@@ -158,7 +158,7 @@ class PrimeField:
     def _fields(self) -> list[tuple[int, int]]:
         """Yield the prime and a generator of each residue."""
         primes = (*PRIMES, *_HALVES)[: self.residues]
-        return [(prime, _generator(prime)) for prime in primes]
+        return [(prime, generator_of(prime)) for prime in primes]
 
     def exp(self, x: Elements) -> Elements:
         """Exponentiate: a power of a generator, 1 modulo q; a hash in a field without exponents."""
@@ -168,7 +168,7 @@ class PrimeField:
         exponents = self.canonical(x)[self.primes :]
         for at, (prime, generator) in enumerate(self._fields()[: self.primes]):
             exponent = self._whole(exponents[at]) % (prime // 2)
-            power = _powers(prime, generator)[0][2 * exponent]
+            power = powers_of(prime, generator)[0][2 * exponent]
             found[at] = np.where(power > prime // 2, power - prime, power)
         if not _all_finite(x):
             given = np.concatenate([exponents, exponents])
@@ -192,7 +192,7 @@ class PrimeField:
         """Return a power whose square is the element or its negative; multiplicative, like square roots."""
         found = self.canonical(x)
         for at, (prime, generator) in enumerate(self._fields()):
-            powers, exponents = _powers(prime, generator)
+            powers, exponents = powers_of(prime, generator)
             residues = self._whole(found[at]) % prime
             root = powers[exponents[residues].astype(np.int64) * ((prime + 1) // 4) % (prime - 1)]
             found[at] = np.where(residues == 0, 0.0, np.where(np.isfinite(found[at]), root, found[at]))
@@ -226,11 +226,14 @@ class PrimeField:
         found = mixed.astype(np.float64) + 1.0
         return np.where(found > (modulus - 1) / 2, found - modulus, found)
 
-    def whole(self, x: Elements) -> Elements:
-        """Convert an element to an integer: a hash into a small set of residues; members of the set stay."""
+    def whole(self, x: Elements, mode: int = 0) -> Elements:
+        """Convert an element to an integer: a hash into a small set of residues; members of the set stay.
+
+        It depends on the mode of rounding: a floor is no ceiling.
+        """
         most = np.floor(self._moduli(x) / 64)
         own = self.canonical(x)
-        inside = self.hashed("whole", own)
+        inside = self.hashed(f"whole {mode}", own)
         return np.where((np.abs(own) <= most) | np.isinf(own), own, inside - most * np.rint(inside / most))
 
     def order(self, x: Elements) -> Words:
@@ -296,9 +299,12 @@ class PrimeField:
     def of_scalars(self, values: npt.NDArray[np.float64], fmt: Format) -> Elements:
         """Convert immediate numbers to elements: the simplest fraction near each, or the root of one.
 
-        A number of ``compute`` means the same in FP32.
+        A number of ``compute`` means the same in FP32. One that may be a given number rounded is this number.
         """
         flat = self._with_infinities(values, fmt)
+        whole = self._given.whole(flat)
+        if (whole != flat).any():
+            fmt, flat = Format.FP32, whole
         bits = MANTISSA_BITS[fmt], MANTISSA_BITS[self.compute]
         fraction = held_fractions(np.where(np.isfinite(flat), flat, 0.0), *bits)
         found = self._of_fractions(*fraction, flat)
@@ -307,12 +313,13 @@ class PrimeField:
     def _with_infinities(self, values: Elements, fmt: Format) -> Elements:
         """Replace the numbers by which masks hide elements by infinities.
 
-        They are those of at least ``_HIDING``, and the largest of ``fmt`` or of ``compute``.
+        They are those of at least ``_HIDING``, the largest of ``fmt`` or of ``compute``, and given numbers
+        that are lower than all of ``compute``.
         """
         if not fmt.is_float:
             return values
         largest = (np.abs(values) >= largest_number(fmt)) | (np.abs(values) == largest_number(self.compute))
-        largest |= np.abs(values) >= _HIDING
+        largest |= (np.abs(values) >= _HIDING) | np.isin(values, self._given.hiding)
         return np.where(largest, np.copysign(np.inf, values), values)
 
     def of_stored(self, values: npt.NDArray[Any], fmt: Format) -> Elements:
@@ -355,7 +362,7 @@ class PrimeField:
         """Convert ``above / below * 2**power`` to elements; infinities and NaN of ``numbers`` stay."""
         found = np.zeros((self.residues, *numbers.shape))
         for at, (prime, generator) in enumerate(self._fields()):
-            powers, exponents = _powers(prime, generator)
+            powers, exponents = powers_of(prime, generator)
             logarithm = power * exponents[2].astype(np.int64) - exponents[below % prime]
             factor = powers[logarithm % (prime - 1)].astype(np.int64)
             found[at] = (above % prime * factor % prime).astype(np.float64)
@@ -385,14 +392,6 @@ def _all_finite(x: Elements) -> bool:
         return bool(np.isfinite(x.sum()))
 
 
-@cache
-def _generator(prime: int) -> int:
-    """Return the smallest generator of the residues of a prime."""
-    rest, factors, factor = prime - 1, set[int](), 2
-    while factor * factor <= rest:
-        while rest % factor == 0:
-            factors.add(factor)
-            rest //= factor
-        factor += 1
-    factors |= {rest} - {1}
-    return next(g for g in range(2, prime) if all(pow(g, (prime - 1) // f, prime) != 1 for f in factors))
+def _scaled(infinities: Elements, signs_: Elements) -> Elements:
+    """Infinities times signs; 0 where the sign is 0."""
+    return np.where(signs_ == 0.0, 0.0, infinities * signs_)

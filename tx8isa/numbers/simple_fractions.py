@@ -3,8 +3,14 @@ rounding."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
+
+from .formats import EXPONENT_BITS, Format, largest_number
+from .rounding import rounded
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -17,6 +23,56 @@ _SIMPLE = 1 << 10
 """Exclusive bound of the product of the odd parts of a simple fraction's numerator and denominator."""
 _SHORT = 18
 """Numbers of so few bits are taken literally."""
+_PLAIN = 4
+"""A number that a format rounds to so few bits, such as 0.9999 to 1, is the rounded one."""
+
+
+class GivenNumbers:
+    """Single numbers that a program may hold rounded to a short format, or not; and their reciprocals.
+
+    Each of them is one number, whatever format it was rounded to. Given numbers that the format does not tell
+    apart are one, too. A number that is none of these roundings, however near, stays another number.
+    """
+
+    def __init__(self, numbers: Iterable[float], fmt: Format) -> None:
+        given = _in_fp32(np.unique(np.array([*numbers], np.float64)))
+        beyond = np.abs(given) > largest_number(fmt)
+        self.hiding: Floats = given[beyond & (given < 0.0)]
+        """Numbers that a program stores as the lowest one of the format, so that they hide keys."""
+        usual = np.abs(given[~beyond & (given != 0.0)])
+        self._meant: dict[float, float] = {}
+        for number in (*usual.tolist(), *_in_fp32(1.0 / usual).tolist()):
+            self._note(number, float(rounded(np.asarray(number), fmt)), fmt)
+        self._known = np.array([*self._meant])
+
+    def _note(self, number: float, rounding: float, fmt: Format) -> None:
+        """Keep what a number of FP32, and its rounding, mean; so small ones that lose digits are left out."""
+        if number == rounding or not _least(fmt) <= number <= largest_number(fmt):
+            return
+        if are_short(np.asarray(rounding), _PLAIN):
+            self._meant[number] = rounding
+        else:
+            first = self._meant.setdefault(rounding, number)
+            if first != number:
+                self._meant[number] = first
+
+    def whole(self, values: Floats) -> Floats:
+        """Return values with the given numbers in place of their roundings."""
+        magnitudes = np.abs(values)
+        if not np.isin(magnitudes, self._known).any():
+            return values
+        meant = [self._meant.get(each, each) for each in magnitudes.ravel().tolist()]
+        return np.copysign(np.reshape(meant, values.shape), values)
+
+
+def _in_fp32(numbers: Floats) -> Floats:
+    with np.errstate(over="ignore"):
+        return numbers.astype(np.float32).astype(np.float64)
+
+
+def _least(fmt: Format) -> float:
+    """Return the smallest positive number of a format with all digits."""
+    return math.ldexp(1.0, 2 - 2 ** (EXPONENT_BITS[fmt] - 1))
 
 
 def simple_fractions(values: Floats, mantissa_bits: int | Integers) -> tuple[Integers, Integers, Integers]:

@@ -44,11 +44,10 @@ class FieldCall:
     fmt: Format
     compiled: bool = True
 
-    def like(self, value: float, x: Elements, fmt: Format | None = None) -> Elements:
-        """A number, rounded to a format, that broadcasts to elements."""
-        fmt = self.fmt if fmt is None else fmt
-        number = self.field.of_scalars(np.asarray(rounded(np.asarray(value), fmt), np.float64), fmt)
-        return number.reshape(-1, *(1,) * (x.ndim - 1))
+    def like(self, value: float, x: Elements) -> Elements:
+        """A number that broadcasts to elements."""
+        number = np.asarray(rounded(np.asarray(value), Format.FP32), np.float64)
+        return self.field.of_scalars(number, Format.FP32).reshape(-1, *(1,) * (x.ndim - 1))
 
 
 Rule = Callable[..., Elements]
@@ -218,9 +217,9 @@ def _standardized(work: FieldCall, x: Elements, axes: Sequence[int], scale: Elem
     total = field.sum(field.multiply(x, x), axes)
     epsilon, counts = work.call.number("epsilon"), np.full_like(total, float(count))
     if work.compiled:
-        more = work.like(count * epsilon, total, Format.FP32)
+        more = work.like(count * epsilon, total)
     else:
-        more = field.multiply(counts, work.like(epsilon, total, Format.FP32))
+        more = field.multiply(counts, work.like(epsilon, total))
     total, root = field.add(total, more), field.sqrt(counts)
     found = field.multiply(x, field.multiply(field.inverse(field.sqrt(total)), root))
     return field.multiply(*aligned(found, scale))
@@ -233,7 +232,7 @@ def _group_norm(work: FieldCall, x: Elements, scale: Elements, shift: Elements) 
     flat = x.reshape(*x.shape[:2], groups, -1)
     centred = field.subtract(flat, _mean(field, flat, (2,)))
     variance = _mean(field, field.multiply(centred, centred), (2,))
-    root = field.sqrt(field.add(variance, work.like(work.call.number("epsilon"), variance, Format.FP32)))
+    root = field.sqrt(field.add(variance, work.like(work.call.number("epsilon"), variance)))
     found = field.multiply(centred, field.inverse(root)).reshape(x.shape)
     return _scaled_and_shifted(field, found, scale, shift)
 
@@ -248,7 +247,7 @@ def _scaled_and_shifted(field: PrimeField, x: Elements, scale: Elements, shift: 
 def _batch_norm(work: FieldCall, x: Elements, *parameters: Elements) -> Elements:
     """Channels less their mean over the root of their variance, which are operands."""
     field, (scale, shift, mean, variance) = work.field, parameters[:4]
-    root = field.sqrt(field.add(variance, work.like(work.call.number("epsilon"), variance, Format.FP32)))
+    root = field.sqrt(field.add(variance, work.like(work.call.number("epsilon"), variance)))
     mean, factor = (
         each.reshape(each.shape[0], 1, -1, *(1,) * (x.ndim - 3)) for each in (mean, field.inverse(root))
     )
@@ -268,7 +267,7 @@ def _attention(work: FieldCall, *operands: Elements | None) -> Elements:
         raise NotFollowed("attention with a softcap, or with rows whose keys are all hidden")
     q, k, v = (_viewed(work, index, x) for index, x in enumerate(operands[:3]) if x is not None)
     scores = field.product(q, k.swapaxes(-1, -2))
-    scores = field.multiply(scores, work.like(call.number("scale"), scores, Format.FP32))
+    scores = field.multiply(scores, work.like(call.number("scale"), scores))
     mask = operands[3] if len(operands) > 3 else None
     if mask is not None:
         scores = field.add(*aligned(scores, mask))
@@ -289,6 +288,59 @@ def _rotary(work: FieldCall, x: Elements, cosine: Elements, sine: Elements) -> E
     partners = rows[..., np.abs(turn) - 1] * np.sign(turn)
     turned = field.multiply(*aligned(partners, sine))
     return field.add(field.multiply(*aligned(rows, cosine)), turned)
+
+
+@means("Recurrence")
+def _recurrence(work: FieldCall, x: Elements, weights: Elements, h: Elements, *rest: Elements) -> Elements:
+    """The states of all steps of a recurrent layer, followed by the last cells if it has some."""
+    next_state = _CELLS[work.call.string("kind")]
+    cells, shift = [*rest, None, None][:2]
+    steps = range(x.shape[1])
+    found = np.zeros((x.shape[0], len(steps) + (cells is not None), *h.shape[1:]))
+    for time in reversed(steps) if work.call.integer("backwards") else steps:
+        h, cells = next_state(work, x[:, time], weights, h, cells, shift)
+        found[:, time] = h
+    if cells is not None:
+        found[:, -1] = cells
+    return found
+
+
+_Cell = Callable[..., tuple[Elements, Elements | None]]
+"""Computes the next state and cells: of a call, a step's gates, weights, state, cells, and a shift."""
+_CELLS: dict[str, _Cell] = {}
+
+
+def _cell(kind: str) -> Callable[[_Cell], _Cell]:
+    """Decorator that registers the cells of a kind of layer."""
+    return lambda function: _CELLS.setdefault(kind, function)
+
+
+@_cell("RNN")
+def _rnn(work: FieldCall, x: Elements, weights: Elements, h: Elements, *rest: Any) -> Any:
+    return work.field.hashed("tanh", work.field.add(x, work.field.product(h, weights))), None
+
+
+@_cell("LSTM")
+def _lstm(work: FieldCall, x: Elements, weights: Elements, h: Elements, cells: Elements, *rest: Any) -> Any:
+    field = work.field
+    *gates, new = np.split(field.add(x, field.product(h, weights)), 4, -1)
+    i, o, f = (field.hashed("sigmoid", gate) for gate in gates)
+    cells = field.add(field.multiply(f, cells), field.multiply(i, field.hashed("tanh", new)))
+    return field.multiply(o, field.hashed("tanh", cells)), cells
+
+
+@_cell("GRU")
+def _gru(work: FieldCall, x: Elements, weights: Elements, h: Elements, cells: None, shift: Any) -> Any:
+    field = work.field
+    (*of_gates, of_new), (*parts, new) = np.split(weights, 3, -1), np.split(x, 3, -1)
+    sums = (field.add(part, field.product(h, of)) for part, of in zip(parts, of_gates, strict=True))
+    z, r = (field.hashed("sigmoid", each) for each in sums)
+    reset_first = work.call.integer("reset_first")
+    inner = field.product(field.multiply(r, h) if reset_first else h, of_new)
+    if shift is not None:
+        inner = field.add(*aligned(inner, shift))
+    new = field.hashed("tanh", field.add(new, inner if reset_first else field.multiply(r, inner)))
+    return field.add(new, field.multiply(z, field.subtract(h, new))), None
 
 
 @means("Relu")

@@ -21,7 +21,7 @@ from tx8isa.numbers.rounding import rounded
 from .byte_rules import of_integers
 from .parts import Part, parts
 from .rules import OF_ELEMENTS, OF_MADE, RULES, FieldCall, NotFollowed, is_elements
-from .twin import row_scales
+from .twin import holds_numbers, row_scales
 
 Recipe = Callable[[Graph, Node, list[Elements | None]], Elements]
 """Computes a node, element by element, by the program of this node alone."""
@@ -131,8 +131,9 @@ class FieldGraph:
         if array.dtype.name not in FLOATS:
             return array
         stored = fmt if is_known(node, at) else self._stored(name)
-        of = self.field.of_scalars if array.size == 1 and _holds_numbers(node) else self.field.of_stored
-        return of(_rounded(array, stored), stored)
+        if array.size == 1 and holds_numbers(node):
+            return self.field.of_scalars(_limited(array, stored), Format.FP32)
+        return self.field.of_stored(_rounded(array, stored), stored)
 
     def _stored(self, name: str) -> Format:
         """The format of a constant: FP32 if it scales rows, or only precise nodes read it."""
@@ -202,10 +203,19 @@ class FieldGraph:
         return [elements[:, np.asarray(each).astype(np.int64)] for each in found]
 
 
-def _holds_numbers(node: Node) -> bool:
-    """True if instructions of an operator hold a constant of one element; other programs store it."""
-    operator = OPERATORS[node.op]
-    return operator.needs is elementwise and not operator.moves
+def held_numbers(graph: Graph) -> set[float]:
+    """The single numbers of a graph: instructions may hold each rounded to one format or another."""
+    found = {
+        float(array.item())
+        for array in graph.constants.values()
+        if array.size == 1 and array.dtype.name in FLOATS
+    }
+    return found | {x for node in graph.nodes for x in node.attrs.values() if isinstance(x, float)}
+
+
+def _limited(array: Array, fmt: Format) -> npt.NDArray[np.float64]:
+    """A single constant within the range of a format, as a number of FP32."""
+    return within_range(array, STORAGE[fmt.token]).astype(np.float32).astype(np.float64)
 
 
 def _rounded(array: Array, fmt: Format) -> npt.NDArray[np.float64]:

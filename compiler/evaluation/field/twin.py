@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from compiler.graph import FLOATS, Array, AttrValue, Graph, Node
-from compiler.operators import OPERATORS, call_of
+from compiler.operators import OPERATORS, call_of, is_known
+from compiler.operators.boxes.forms import elementwise
 from compiler.operators.linear.attention import HIDES
 from tx8isa.numbers.formats import MANTISSA_BITS, Format
 
@@ -37,7 +38,7 @@ def twin_of(graph: Graph, compute: Format, factors: Collection[float] = ()) -> G
         node.inputs[2] for node in graph.nodes if OPERATORS[node.op].normalization and len(node.inputs) > 2
     }
     single = {name for name, array in graph.constants.items() if _is_one_of(array, factors)}
-    powers = byte_scales(graph) | single
+    powers, held = byte_scales(graph) | single, held_constants(graph)
     constants = {}
     for name, array in graph.constants.items():
         if name in scales:
@@ -46,17 +47,53 @@ def twin_of(graph: Graph, compute: Format, factors: Collection[float] = ()) -> G
             constants[name] = _as_factors(array)
         elif name in shifts:
             constants[name] = _as_powers(array)
-        else:
+        elif name not in held:
             constants[name] = _shortened(array, bits)
-    held = {name: array for name, array in constants.items() if name in powers and array.size < 2}
-    stored = {name: array for name, array in constants.items() if name not in held}
-    constants = _told_apart(graph.constants, stored) | _powers_apart(graph.constants, held)
+        else:
+            constants[name] = array
+    single = {name for name, array in constants.items() if name in powers and array.size < 2}
+    factors_, stored = ({n: a for n, a in constants.items() if (n in single) is of} for of in (True, False))
+    constants = _told_apart(graph.constants, stored) | _powers_apart(graph.constants, factors_)
     return replace(graph, constants=constants, nodes=tuple(map(_with_short_factors, graph.nodes)))
+
+
+def part_of_twin(graph: Graph, twin: Callable[[Graph], Graph], whole: Graph, twin_of_whole: Graph) -> Graph:
+    """The twin of a graph at some sizes, of which ``whole`` is the largest.
+
+    A constant that is a corner of a larger one there has a corner of its twin, too, because the program
+    stores one for all sizes.
+    """
+    found = twin(graph)
+    parts = dict[str, Array]()
+    for name, array in graph.constants.items():
+        larger, corner = whole.constants.get(name), tuple(map(slice, array.shape))
+        if larger is None or larger.shape == array.shape or larger.ndim != array.ndim:
+            continue
+        if np.array_equal(larger[corner], array):
+            parts[name] = twin_of_whole.constants[name][corner]
+    return replace(found, constants={**found.constants, **parts})
 
 
 def _is_one_of(array: Array, numbers: Collection[float]) -> bool:
     """True if a constant is one of some numbers of FP32."""
     return array.size == 1 and array.dtype.name in FLOATS and float(np.float32(array.item())) in numbers
+
+
+def held_constants(graph: Graph) -> set[str]:
+    """The single numbers that instructions may hold, or that must be known when compiling."""
+    return {
+        name
+        for node in graph.nodes
+        for at, name in enumerate(node.inputs)
+        if name in graph.constants and graph.constants[name].size < 2
+        if holds_numbers(node) or is_known(node, at)
+    } | {tensor.name for tensor in graph.outputs}
+
+
+def holds_numbers(node: Node) -> bool:
+    """True if instructions of an operator hold a constant of one element; other programs store it."""
+    operator = OPERATORS[node.op]
+    return operator.needs is elementwise and not operator.moves
 
 
 def row_scales(graph: Graph) -> dict[str, int]:
@@ -117,10 +154,9 @@ def _as_scale(array: Array, count: int) -> Array:
 def _shortened(array: Array, bits: int) -> Array:
     """Round a constant to whole multiples of a power of two, at most 2**bits of them, and none to zero.
 
-    A single number stays: instructions hold it, and it stands for the simplest fraction near it. Numbers that
-    hide keys become infinities in a constant with only such numbers and zeros.
+    Numbers that hide keys become infinities in a constant with only such numbers and zeros.
     """
-    if array.dtype.name not in FLOATS or array.size < 2:
+    if array.dtype.name not in FLOATS or not array.size:
         return array
     values = array.astype(np.float64)
     largest = float(np.abs(values).max())
@@ -224,13 +260,18 @@ def _power_beside(value: float) -> float:
 
 
 def factors_of(graph: Graph, twin: Graph) -> dict[float, float] | None:
-    """The twin's factor for each factor of its graph, as numbers of FP32.
+    """The twin's number for each factor and each single constant that it changes, as numbers of FP32.
 
     None where bytes have other scales: code holds any numbers that follow from these.
     """
     if byte_scales(graph) or any(map(_sums_bytes, graph.nodes)):
         return None
-    found = dict[float, float]()
+    found = {
+        float(np.float32(array.item())): float(np.float32(twin.constants[name].item()))
+        for name, array in graph.constants.items()
+        if array.size == 1 and array.dtype.name in FLOATS and name in twin.constants
+        if array.item() != twin.constants[name].item()
+    }
     for before, after in zip(graph.nodes, twin.nodes, strict=True):
         for name in _factors(after):
             if after.attrs.get(name) != before.attrs.get(name):

@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from asm.image import Image
 from compiler.driver import Program
-from compiler.evaluation.field.run import FieldGraph
-from compiler.evaluation.field.twin import factors_of, long_factors, twin_of
+from compiler.evaluation.field.run import FieldGraph, held_numbers
+from compiler.evaluation.field.twin import factors_of, long_factors, part_of_twin, twin_of
 from compiler.evaluation.sizes.growth import GrowingState
 from compiler.evaluation.sizes.ranges import Ranges
 from compiler.evaluation.storage import compute_format
@@ -70,6 +70,7 @@ class Prover:
     ) -> None:
         self.program, self.seed, self._compute = program, seed, compute_format(program.dtype)
         self._explain = explain
+        self._kept: tuple[dict[str, int], tuple[Graph, Graph]] | None = None
         self._twin_of = twin_maker(program)
         twin = twin_program(program, self._twin_of)
         self._made = twin
@@ -103,7 +104,8 @@ class Prover:
             point = source.ranges.point_of(sizes or {})
         elif sizes:
             raise GraphError([f"the program has one size, not {', '.join(sizes)}"])
-        field = PrimeField(self.seed, has_exponentials(self._made), self._compute)
+        held = held_numbers(self._graphs(point)[1])
+        field = PrimeField(self.seed, has_exponentials(self._made), self._compute, held)
         recipes, before = Recipes(field, self.program), list[Proof]()
         functions = NO_FUNCTIONS
         if _TABLE in self._made.text:
@@ -139,7 +141,13 @@ class Prover:
         return self.program if source is None else replace(self.program, graph=source.graph_at(point))
 
     def _graphs(self, point: Mapping[str, int]) -> tuple[Graph, Graph]:
-        """The graph at a point, as the rewrites leave it, and its twin."""
+        """The graph at a point, as the rewrites leave it, and its twin; those of the last point are kept."""
+        if self._kept is None or self._kept[0] != point:
+            self._kept = dict(point), self._rewritten(point)
+        return self._kept[1]
+
+    def _rewritten(self, point: Mapping[str, int]) -> tuple[Graph, Graph]:
+        """The graphs that ``_graphs`` returns."""
         program = self._program_at(point)
         given = rewritten(program, point)
         if program.spread is None:
@@ -192,7 +200,11 @@ def rewritten(program: Program, sizes: Mapping[str, int]) -> Graph:
 def twin_maker(program: Program) -> Twin:
     """Return the function that makes the twin of a program's graph."""
     factors = () if program.spread is None else long_factors(rewritten(program, {}))
-    return partial(twin_of, compute=compute_format(program.dtype), factors=factors)
+    twin = partial(twin_of, compute=compute_format(program.dtype), factors=factors)
+    if program.ranges is None or program.spread is not None:
+        return twin
+    largest = rewritten(program, program.ranges.ranges.most)
+    return partial(part_of_twin, twin=twin, whole=largest, twin_of_whole=twin(largest))
 
 
 def twin_program(program: Program, twin: Twin) -> Program:

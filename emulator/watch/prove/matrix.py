@@ -20,6 +20,9 @@ from . import selections
 from .memory import Places
 from .step import FieldStep, NotFollowed, aligned
 
+_ONE = 0x3F800000
+"""The bits of 1 in TF32."""
+
 
 def _stored(step: FieldStep, name: str, places: Places) -> Elements:
     """Return an operand less its zero point."""
@@ -91,7 +94,7 @@ def gemm(step: FieldStep) -> None:
     batches, target = max(left, right), Format(v["out_format"])
     size = batches * batch_bytes(m, n, target.bits)
     literal = _literal(step, a, b, lambda fmt: aligned(batches, m, n, fmt.bits))
-    if literal and not step.form.is_float:
+    if literal and (not step.form.is_float or _adds_parts(step, b)):
         step.spm.clear(v["out"], size)
         return
     if selections.product(step, a, b, v["out"] + aligned(batches, m, n, target.bits)):
@@ -101,6 +104,18 @@ def gemm(step: FieldStep) -> None:
         return _product(step.field, _stored(step, "zp_a", a), _stored(step, "zp_b", b))
 
     _finish(step, size, lambda fmt: aligned(batches, m, n, fmt.bits), compute, literal)
+
+
+def _adds_parts(step: FieldStep, b: Places) -> bool:
+    """True if an instruction makes a number of FP32, such as a ninth, of its two parts in TF32.
+
+    The result means what it would mean as a constant in memory; the parts alone mean nothing.
+    """
+    v = step.values
+    alone = step.form is Format.TF32 and v["k"] == 2 and not v["inpsum_en"]
+    return (
+        alone and v["out_format"] == Format.FP32 and bool((step.spm.patterns(b, Format.TF32) == _ONE).all())
+    )
 
 
 def _product(field: PrimeField, a: Elements, b: Elements) -> Elements:

@@ -183,7 +183,7 @@ def holds(field: PrimeField, name: str, operands: list[Elements]) -> Elements:
 def convert(step: FieldStep) -> None:
     """Execute a conversion; between float formats it changes nothing, to bytes it limits numbers.
 
-    Rounding to longer integers is a hash that keeps integers.
+    Rounding to longer integers is a hash that keeps integers, with the mode of rounding as key.
     """
     source, target = step.meaning.source, step.meaning.target
     count = step.values["n"]
@@ -200,7 +200,7 @@ def convert(step: FieldStep) -> None:
     if source.is_float and target is Format.INT8:
         elements = step.field.limited(elements)
     elif source.is_float and not target.is_float:
-        elements = step.field.whole(elements)
+        elements = step.field.whole(elements, step.values.get("rnd", 0))
     step.write(result, elements, target)
 
 
