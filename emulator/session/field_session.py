@@ -44,17 +44,22 @@ class FieldStepResult:
 class FieldSession(ProgramSession):
     """A session of a program, executed in prime fields too; on several chips names are those of sessions.
 
-    ``functions`` are those that the program may read from tables.
+    ``functions`` are those that the program may read from tables. With ``finds`` kernel cores may find places
+    in elements, by their real numbers.
 
     Each step runs on numbers and on elements. Only the bytes of the states stay in DDR until the next step,
     together with their elements and marks; all else is as after loading.
     """
 
     def __init__(
-        self, program: Program, field: PrimeField, functions: Functions = MappingProxyType({})
+        self,
+        program: Program,
+        field: PrimeField,
+        functions: Functions = MappingProxyType({}),
+        finds: bool = False,
     ) -> None:
         super().__init__(program, field=field)
-        self.field, self._functions = field, functions
+        self.field, self._functions, self._finds = field, functions, finds
         self._kept: dict[str, npt.NDArray[np.float32]] = {}
         self._placed: Mapping[str, Elements] = {}
         self._keeps_results = False
@@ -110,6 +115,8 @@ class FieldSession(ProgramSession):
         """Put the elements of states and inputs into the memory of a chip."""
         alone = len(self._chips) == 1
         run.functions = self._functions
+        if self._finds:
+            run.find_places()
         for name, (chip, _, each) in self._states.items():
             if chip is self._chips[number] and name in self._kept:
                 run.ddr.put_back(each.offset, self._kept[name])

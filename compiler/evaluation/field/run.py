@@ -213,6 +213,21 @@ def held_numbers(graph: Graph) -> set[float]:
     return found | {x for node in graph.nodes for x in node.attrs.values() if isinstance(x, float)}
 
 
+def only_finds(graph: Graph) -> bool:
+    """True if a graph finds integers in floats, such as places of the largest, and computes nothing else."""
+    kinds = [_kind(graph, node) for node in graph.nodes]
+    return "finds" in kinds and "computes" not in kinds
+
+
+def _kind(graph: Graph, node: Node) -> str:
+    """What a node does with floats: it finds integers in them, moves them, or computes with them."""
+    reads = any(name and graph.tensors[name].is_float for name in node.inputs)
+    makes = any(name and graph.tensors[name].is_float for name in node.outputs)
+    if OPERATORS[node.op].moves or not (reads or makes):
+        return "moves"
+    return "finds" if reads and not makes and node.op not in RULES else "computes"
+
+
 def _limited(array: Array, fmt: Format) -> npt.NDArray[np.float64]:
     """A single constant within the range of a format, as a number of FP32."""
     return within_range(array, STORAGE[fmt.token]).astype(np.float32).astype(np.float64)

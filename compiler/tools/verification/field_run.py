@@ -52,15 +52,18 @@ class FieldOutcome:
 class FieldSteps:
     """The steps of a program; its states keep their elements from step to step.
 
-    Inputs and outputs are those of the whole graph, which several chips get and give in parts.
+    Inputs and outputs are those of the whole graph, which several chips get and give in parts. ``finds``: the
+    graph finds integers in floats and computes nothing else, so real numbers decide.
     """
 
-    def __init__(self, program: Program, field: PrimeField, functions: Functions = NO_FUNCTIONS) -> None:
+    def __init__(
+        self, program: Program, field: PrimeField, functions: Functions = NO_FUNCTIONS, finds: bool = False
+    ) -> None:
         import emulator
         from emulator.session.field_session import FieldSession
 
         loaded = emulator.Program(read_again(program.image, "prog.bin"), program.machine)
-        self._session, self._spread = FieldSession(loaded, field, functions), program.spread
+        self._session, self._spread = FieldSession(loaded, field, functions, finds), program.spread
 
     def step(
         self, elements: Mapping[str, Elements], real: Mapping[str, Array], keep_results: bool = False

@@ -17,7 +17,7 @@ from asm.image import Buffer, Image
 from compiler.codegen.program import layout_of
 from compiler.driver import Program
 from compiler.evaluation.field.rules import RULES
-from compiler.evaluation.field.run import FieldGraph, held_numbers
+from compiler.evaluation.field.run import FieldGraph, held_numbers, only_finds
 from compiler.evaluation.storage import compute_format
 from compiler.graph import Array, Graph, GraphError, Tensor
 from compiler.operators import OPERATORS
@@ -74,8 +74,9 @@ def prove_image(
     image, given = _bound(program.image, graph)
     bound = Program(given, _GRAPH_FORMAT, 1, program.text, b"", image, program.machine)
     field = PrimeField(seed, has_exponentials(bound), _compute(image), held_numbers(graph))
-    session = ProofSession(bound, field, seed, explain)
-    return session.step(given, _meaning(bound, field), numbers or {})
+    wanted = _meaning(bound, field)
+    session = ProofSession(bound, field, seed, explain, finds=only_finds(wanted.graph))
+    return session.step(given, wanted, numbers or {})
 
 
 def _meaning(program: Program, field: PrimeField) -> FieldGraph:

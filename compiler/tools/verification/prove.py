@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from asm.image import Image
 from compiler.driver import Program
-from compiler.evaluation.field.run import FieldGraph, held_numbers
+from compiler.evaluation.field.run import FieldGraph, held_numbers, only_finds
 from compiler.evaluation.field.twin import factors_of, long_factors, part_of_twin, twin_of
 from compiler.evaluation.sizes.growth import GrowingState
 from compiler.evaluation.sizes.ranges import Ranges
@@ -110,7 +110,8 @@ class Prover:
         functions = NO_FUNCTIONS
         if _TABLE in self._made.text:
             functions = functions_of(self._graphs(point)[1], self._compute, field, recipes.computed)
-        session = ProofSession(self._twin, field, self.seed, self._explain, functions)
+        finds = only_finds(self._graphs(point)[1])
+        session = ProofSession(self._twin, field, self.seed, self._explain, functions, finds)
         for numbers in given:
             proof = self._step(session, recipes, point, numbers)
             if not session.has_states:

@@ -37,7 +37,7 @@ class ProofSession:
     """Steps of a program and of its graph; ``seed`` draws the inputs.
 
     ``explain``: look for what makes an output wrong. ``functions``: those that the program may read from
-    tables.
+    tables. ``finds``: the graph only finds integers in floats.
     The first step begins with random states. Each later step begins with the states of the step before: the
     program with its memory, the graph with its own values.
     """
@@ -49,10 +49,11 @@ class ProofSession:
         seed: int,
         explain: bool = True,
         functions: Functions = NO_FUNCTIONS,
+        finds: bool = False,
     ) -> None:
         self._twin, self.field, self._seed, self._explain = twin, field, seed, explain
-        self._functions = functions
-        self._running = FieldSteps(twin, field, functions)
+        self._fresh = partial(FieldSteps, twin, field, functions, finds)
+        self._running = self._fresh()
         self._given: list[_Given] = []
         self._carried: dict[str, Value] = {}
 
@@ -107,7 +108,7 @@ class ProofSession:
 
     def _again(self) -> FieldOutcome:
         """Run the last step once more, after those before it, and keep the results of its instructions."""
-        running = FieldSteps(self._twin, self.field, self._functions)
+        running = self._fresh()
         for given in self._given[:-1]:
             running.step(*given)
         return running.step(*self._given[-1], keep_results=True)

@@ -1,8 +1,9 @@
 """Loads and stores of the kernel cores in the field.
 
 A number that a core loads and stores unchanged keeps its element. Results that a core computes from elements
-are unknown. Only loads and stores are observed. So an element that was loaded into a register, and not stored
-since, may be part of any later number. All other numbers that a core stores are literals.
+are unknown, but for places and truth values that it finds in them, if the graph only finds some. Only loads
+and stores are observed. So an element that was loaded into a register, and not stored since, may be part of
+any later number. All other numbers that a core stores are literals.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ from emulator.tile.tile import Tile
 
 from .memory import FieldMemory
 
+_MOST_PLACE = 1 << 16
+"""Exclusive bound of the integers that are places, or truth values; no float of 32 bits begins so low."""
+_TRUE = 0x3F800000
+"""The bits of 1 in FP32: a truth value as a factor."""
+
 
 @dataclass
 class _Loaded:
@@ -34,6 +40,9 @@ class _Loaded:
 
 class CoreMoves:
     """Follows the loads and stores of one tile's core, which calls ``check`` before each of them."""
+
+    finds = False
+    """True if the core may find places in elements, by their real numbers."""
 
     def __init__(self, tile: Tile, spm: FieldMemory, ddr: FieldMemory, check: int) -> None:
         self._tile, self._spm, self._ddr = tile, spm, ddr
@@ -70,13 +79,26 @@ class CoreMoves:
 
     def _store(self, memory: FieldMemory, place: int, size: int, register: int) -> bool:
         value = int(self._tile.words[register]) & (1 << 8 * size) - 1
-        loaded = self._registers.get(register)
-        if loaded is not None and loaded.data[:size] == value.to_bytes(size, "little"):
+        found = self.finds and size >= 4 and (value < _MOST_PLACE or value == _TRUE)
+        loaded = self._loaded(memory, register, value.to_bytes(size, "little"), found)
+        if loaded is not None:
             loaded.stored = True
             memory.put(np.array([place]), size, loaded.taken[:, :, :size])
             return True
-        if all(each.stored for each in self._registers.values()):
+        if found or all(each.stored for each in self._registers.values()):
             memory.clear(place, size)
-            return True
+            return not found
         memory.forget(place, size)
         return False
+
+    def _loaded(self, memory: FieldMemory, register: int, data: bytes, found: bool) -> _Loaded | None:
+        """The number that a register has loaded, or that it has from another one that has loaded its bytes.
+
+        ``found``: it may be a place or a truth value, which only the numbers decide.
+        """
+        own = self._registers.get(register)
+        if own is not None and own.data[: len(data)] == data:
+            return None if found and memory.is_truth(own.taken) else own
+        others = [each for each in self._registers.values() if each.data == data]
+        equal = all(np.array_equal(each.taken, others[0].taken) for each in others)
+        return others[0] if self.finds and not found and others and equal else None

@@ -208,6 +208,11 @@ class FieldMemory:
         self._lines[first >> LINE_SHIFT : (end - 1 >> LINE_SHIFT) + 1] = True
         self._elements[:, first:end] = kept
 
+    def is_truth(self, taken: Taken) -> bool:
+        """Return True if a number was taken that is 1 or 0 in all fields, as results of relations are."""
+        numbers = taken[: self.field.residues, 0, 0] - _SHIFT
+        return bool((numbers == numbers[0]).all()) and numbers[0] in (0.0, 1.0)
+
     def writers(self, places: Places) -> npt.NDArray[np.int64]:
         """Return, for each number, the instruction that has computed it; 0 for literals and inputs."""
         return np.asarray(self._rows[-1, places], np.int64)

@@ -51,7 +51,7 @@ class FieldRun(Observer):
         """Instructions that were executed in real numbers only, with their counts."""
         self.issued: list[tuple[str, int, str]] = []
         """Tile, address and name of every instruction that was executed, if results are kept."""
-        self._keeps, self._chip = False, ""
+        self._finds, self._keeps, self._chip = False, False, ""
         self._failure: BaseException | None = None
         self._results: list[tuple[int, Words]] = []
         self._tiles = {tile.words.ctypes.data: tile for tile in tiles}
@@ -63,6 +63,12 @@ class FieldRun(Observer):
         for tile, spm in zip(tiles, self.scratchpads, strict=True):
             tile.words[state.SANITIZER_HOOK] = ctypes.cast(self._hook, ctypes.c_void_p).value
             self._cores[tile.words.ctypes.data] = CoreMoves(tile, spm, self.ddr, check or 0)
+
+    def find_places(self) -> None:
+        """Let real numbers decide relations of elements, and the places that kernel cores find."""
+        self._finds = True
+        for core in self._cores.values():
+            core.finds = True
 
     def keep_results(self, chip: str = "", first: FieldRun | None = None) -> None:
         """Keep the results of instructions, each with the instruction that computed it.
@@ -102,7 +108,7 @@ class FieldRun(Observer):
         values = dict(zip(names, words.tolist(), strict=True))
         fmt = Format(values["format"]) if record.formats else None
         spm = self.scratchpads[tile.number]
-        step = FieldStep(record, fmt, values, spm, self.ddr, self.field, self.functions)
+        step = FieldStep(record, fmt, values, spm, self.ddr, self.field, self.functions, self._finds)
         if self._keeps:
             place = f"tile {tile.number}{self._chip}"
             self.issued.append((place, int(tile.words[state.PC]), record.mnemonic))
@@ -115,6 +121,8 @@ class FieldRun(Observer):
                 raise NotFollowed("no rule")
         except NotFollowed as reason:
             self._unknown(step, record, str(reason))
+        if step.decided:
+            self.not_followed[f"{record.mnemonic}: real numbers decide"] += 1
         self._engines.finish(tile)
         if step.computed is not None:
             vectors.settle(step)

@@ -38,6 +38,10 @@ class FieldStep:
     ddr: FieldMemory
     field: PrimeField
     functions: Functions
+    finds: bool = False
+    """True if real numbers decide relations, because the graph only finds and moves."""
+    decided: bool = False
+    """True if they have decided a relation of elements."""
     written: Elements | None = None
     """Its results; None if it computes nothing or literals."""
     computed: tuple[Places, Elements, Format] | None = None

@@ -142,16 +142,20 @@ def settle(step: FieldStep) -> None:
 
 
 def relation(step: FieldStep) -> None:
-    """Execute a relation: 1 or 0 by the keyed order."""
+    """Execute a relation: 1 or 0 by the keyed order, or by real numbers where these decide."""
     form = step.meaning.form
     count = _count(step, form)
     operands = _operands(step, form, count)
+    step.decided = step.finds and operands is not None
     if step.meaning.packed:
         step.spm.clear(step.values["dst"], -(-count // 8))
-        if operands is not None:
+        if operands is not None and not step.finds:
             raise NotFollowed("packed bits of a condition on elements")
         return
     result, name = step.vector("dst", count), _name(step)
+    if step.finds:
+        step.spm.clear_places(result, step.size)
+        return
     if operands is not None:
         step.write(result, holds(step.field, name, operands))
         return

@@ -16,8 +16,8 @@ from compiler.tools.verification.images import prove_image
 from kernel_graphs import CASES, EXAMPLES, FUNCTIONS, OPERATORS, case_of, graph_of, proof_of
 from paths import ROOT
 
-_OPEN = ("topk",)
-"""Kernels whose core computes with elements."""
+_FIND = ("topk",)
+"""Kernels whose core finds places."""
 _SOME = {
     **{"choose": "fp16", "layer_norm": "bf16", "matmul_small": "fp16", "attention_causal": "fp32"},
     **{"clamp": "bf16", "pow": "fp32", "mv": "fp16", "fill": "fp32", "rotary": "fp16", "reduce_axes": "bf16"},
@@ -34,10 +34,25 @@ def test_kernels_are_proved(name: str, fmt: str) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("name", "fmt"), [each for each in CASES if each[0] not in _OPEN])
+@pytest.mark.parametrize(("name", "fmt"), [each for each in CASES if each[0] not in _FIND])
 def test_all_kernels_with_a_graph_are_proved(name: str, fmt: str) -> None:
     found = proof_of(name, fmt)
     assert found.holds and not found.reserves, lines(found)
+
+
+@pytest.mark.parametrize("fmt", ["fp16", pytest.param("bf16", marks=pytest.mark.long)])
+def test_kernels_that_find_places_are_proved_but_for_these(fmt: str) -> None:
+    """Real numbers decide relations and places; the elements that move there are followed."""
+    found = proof_of("topk", fmt)
+    assert found.holds, lines(found)
+    assert {"ct.gt.vv: real numbers decide", "node 'TopK_0.1' (TopIndices): finds integers"} <= {
+        *found.reserves
+    }
+
+
+def test_kernels_that_find_other_places_are_not_proved() -> None:
+    found = proof_of("topk", "fp16", OPERATORS["topk"].replace("axis = 1", "axis = 1, largest = 0"))
+    assert not found.holds and not found.proved
 
 
 def _graph(name: str, fmt: str) -> Any:
