@@ -377,3 +377,13 @@ def test_rounding_in_another_mode_is_another_function() -> None:
     assert not same(FIELD.whole(x, 2), FIELD.whole(x, 3))
     numbers = FIELD.of_numbers(np.arange(-40.0, 40.0))
     assert same(FIELD.whole(numbers, 2), numbers)
+
+
+def test_numbers_that_were_converted_before_are_those_of_their_format() -> None:
+    """Elements of few numbers are kept, by format and kind."""
+    field, number = PrimeField(7, exponentials=True), np.array([0x3DAAAAAB])  # a twelfth in FP32
+    for _ in range(2):
+        assert residues(field.of_patterns(number, Format.FP32)) == [element(Fraction(1, 12))]
+        assert residues(field.of_patterns(number, Format.INT32)) == [element(0x3DAAAAAB)]
+        assert residues(field.of_scalars(np.array([0.1]), Format.FP16)) == [element(Fraction(1, 10))]
+        assert not same(field.of_numbers(np.array([0.1])), field.of_scalars(np.array([0.1]), Format.FP16))

@@ -57,13 +57,15 @@ def place_numbers(
     places[chosen] = (np.broadcast_to(zero, own.shape)[chosen] + offset).astype(np.uint64)
 
 
-def signs(own: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the signs of the whole numbers among canonical residues [residues, ...], and 1 for others."""
+def with_sign(infinities: npt.NDArray[np.float64], own: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return infinities times the signs of canonical residues [residues, ...], or 0 for those of 0.
+
+    Whole numbers have a sign; that of others is taken as positive.
+    """
     first = own[:1]
     is_whole = (np.abs(first) <= _MOST_WHOLE) & (own == first).all(0, keepdims=True)
-    return np.broadcast_to(
-        np.where(is_whole, np.sign(first), np.where(np.isnan(first), np.nan, 1.0)), own.shape
-    )
+    signs = np.where(is_whole, np.sign(first), np.where(np.isnan(first), np.nan, 1.0))
+    return np.where(signs == 0.0, 0.0, infinities * signs)
 
 
 def append_exponents(exponents: npt.NDArray[np.int64], places: npt.NDArray[np.uint64]) -> None:

@@ -15,25 +15,18 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from . import simple_fractions as fractions
 from .formats import MANTISSA_BITS, Format, largest_number
-from .keyed_order import RELATIONS, append_exponents, place_numbers, signs, spread
+from .keyed_order import RELATIONS, append_exponents, place_numbers, spread, with_sign
 from .packing import stored_numbers
 from .prime_powers import generator_of, powers_of
 from .rounding import rounded
-from .simple_fractions import (
-    GivenNumbers,
-    are_simple,
-    exact_fractions,
-    held_fractions,
-    simple_roots,
-    stored_fractions,
-)
 
 Elements = npt.NDArray[np.float64]
 """Shape [residues, ...]."""
@@ -52,6 +45,8 @@ MOST_TERMS = 2048
 _HIDING = float(np.float32(1e30))
 """Masks hide elements with numbers of at least this magnitude."""
 _LOG2_E = math.log2(math.e)
+_FEW = 1 << 12
+"""Most numbers whose elements are kept together, and most such groups."""
 _PIECE = 1 << 14
 """Elements that are reduced at a time, so that they stay in the caches of the host."""
 
@@ -65,11 +60,13 @@ class PrimeField:
     def __init__(
         self, seed: int, exponentials: bool, compute: Format = Format.FP32, given: Iterable[float] = ()
     ) -> None:
-        self.seed, self.compute, self._given = seed, compute, GivenNumbers(given, compute)
+        self.seed, self.compute, self._given = seed, compute, fractions.GivenNumbers(given, compute)
         self.primes = len(PRIMES)
         self.moduli = np.array((*PRIMES, *_HALVES) if exponentials else PRIMES, np.float64)
         """The prime of each residue; the primes of exponents are last."""
         self._tables: dict[Format, Elements] = {}
+        self._kept: dict[object, Elements] = {}
+        """Elements of numbers that were converted before: tiles and loops read the same ones."""
 
     @property
     def residues(self) -> int:
@@ -124,8 +121,8 @@ class PrimeField:
             product = self.reduced(a * b)
             if not _all_finite(product):
                 of_a, of_b = np.isinf(a), np.isinf(b)
-                product = np.where(of_a & ~of_b, _scaled(a, signs(self.canonical(b))), product)
-                product = np.where(of_b & ~of_a, _scaled(b, signs(self.canonical(a))), product)
+                product = np.where(of_a & ~of_b, with_sign(a, self.canonical(b)), product)
+                product = np.where(of_b & ~of_a, with_sign(b, self.canonical(a)), product)
         return product
 
     def product(self, a: Elements, b: Elements) -> Elements:
@@ -227,10 +224,7 @@ class PrimeField:
         return np.where(found > (modulus - 1) / 2, found - modulus, found)
 
     def whole(self, x: Elements, mode: int = 0) -> Elements:
-        """Convert an element to an integer: a hash into a small set of residues; members of the set stay.
-
-        It depends on the mode of rounding: a floor is no ceiling.
-        """
+        """Convert an element to an integer: a hash, by mode, into few residues; these stay as they are."""
         most = np.floor(self._moduli(x) / 64)
         own = self.canonical(x)
         inside = self.hashed(f"whole {mode}", own)
@@ -294,28 +288,40 @@ class PrimeField:
     def of_numbers(self, values: npt.NDArray[np.float64]) -> Elements:
         """Convert numbers to elements, exactly."""
         flat = np.asarray(values, np.float64)
-        return self._of_fractions(*exact_fractions(flat), flat)
+        return self._of_fractions(*fractions.exact_fractions(flat), flat)
 
     def of_scalars(self, values: npt.NDArray[np.float64], fmt: Format) -> Elements:
         """Convert immediate numbers to elements: the simplest fraction near each, or the root of one.
 
         A number of ``compute`` means the same in FP32. One that may be a given number rounded is this number.
         """
+        key = fmt, values.shape, values.tobytes()
+        return self._known(key, values.size, lambda: self._of_scalars(values, fmt))
+
+    def _known(self, key: object, count: int, made: Callable[[], Elements]) -> Elements:
+        """Return the elements that a function makes, which are kept if they are few."""
+        found = self._kept.get(key)
+        if found is None:
+            found = made()
+            found.flags.writeable = False
+            if count <= _FEW and len(self._kept) < _FEW:
+                self._kept[key] = found
+        return found
+
+    def _of_scalars(self, values: npt.NDArray[np.float64], fmt: Format) -> Elements:
         flat = self._with_infinities(values, fmt)
         whole = self._given.whole(flat)
         if (whole != flat).any():
             fmt, flat = Format.FP32, whole
         bits = MANTISSA_BITS[fmt], MANTISSA_BITS[self.compute]
-        fraction = held_fractions(np.where(np.isfinite(flat), flat, 0.0), *bits)
+        fraction = fractions.held_fractions(np.where(np.isfinite(flat), flat, 0.0), *bits)
         found = self._of_fractions(*fraction, flat)
-        return found if fmt is not Format.FP32 else self._with_roots(found, flat, are_simple(*fraction[:2]))
+        is_simple = fractions.are_simple(*fraction[:2])
+        return found if fmt is not Format.FP32 else self._with_roots(found, flat, is_simple)
 
     def _with_infinities(self, values: Elements, fmt: Format) -> Elements:
-        """Replace the numbers by which masks hide elements by infinities.
-
-        They are those of at least ``_HIDING``, the largest of ``fmt`` or of ``compute``, and given numbers
-        that are lower than all of ``compute``.
-        """
+        """Replace numbers by which masks hide by infinities: at least ``_HIDING``, the largest of ``fmt`` or
+        ``compute``, and given ones that are lower than all of ``compute``."""
         if not fmt.is_float:
             return values
         largest = (np.abs(values) >= largest_number(fmt)) | (np.abs(values) == largest_number(self.compute))
@@ -331,7 +337,9 @@ class PrimeField:
         if fmt.bits > 16:
             different, places = np.unique(patterns.astype(np.int64), return_inverse=True)
             numbers = self._with_infinities(stored_numbers(different, fmt), fmt)
-            return self._meant(numbers, fmt).take(places.reshape(patterns.shape), 1)
+            key = fmt, different.tobytes()
+            found = self._known(key, different.size, lambda: self._meant(numbers, fmt))
+            return found.take(places.reshape(patterns.shape), 1)
         if fmt not in self._tables:
             numbers = stored_numbers(np.arange(1 << fmt.bits), fmt)
             if fmt is Format.UINT8:  # programs compute with the signed byte that is 128 less
@@ -343,7 +351,7 @@ class PrimeField:
         if fmt is not Format.FP32:
             return self.of_numbers(values)
         finite = np.where(np.isfinite(values), values, 0.0)
-        above, below, power, simple = stored_fractions(finite, MANTISSA_BITS[fmt])
+        above, below, power, simple = fractions.stored_fractions(finite, MANTISSA_BITS[fmt])
         return self._with_roots(self._of_fractions(above, below, power, values), values, simple)
 
     def _with_roots(self, found: Elements, values: Elements, simple: npt.NDArray[np.bool_]) -> Elements:
@@ -351,7 +359,7 @@ class PrimeField:
         these times log2(e) or ln(2)."""
         rest, one = np.where(np.isfinite(values) & ~simple, values, 0.0), np.ones_like(values)
         for number, exponent in ((1.0, 0), (_LOG2_E, 1), (1.0 / _LOG2_E, -1)):
-            above, below, power, stands = simple_roots(rest, number)
+            above, below, power, stands = fractions.simple_roots(rest, number)
             if stands.any():
                 roots = np.copysign(1.0, values) * self.sqrt(self._of_fractions(above, below, power, one))
                 found = np.where(stands, self._times_log2e(roots, exponent), found)
@@ -390,8 +398,3 @@ def _all_finite(x: Elements) -> bool:
     """Return True if there is neither an infinity nor a NaN; a sum of finite residues is finite."""
     with np.errstate(invalid="ignore"):
         return bool(np.isfinite(x.sum()))
-
-
-def _scaled(infinities: Elements, signs_: Elements) -> Elements:
-    """Infinities times signs; 0 where the sign is 0."""
-    return np.where(signs_ == 0.0, 0.0, infinities * signs_)
