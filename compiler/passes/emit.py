@@ -181,7 +181,7 @@ def _code(context: Context, module: ModuleOp, data: program.Data) -> list[str]:
     copying = [number for number, phase in enumerate(context.phases) if _copies(phase)]
     if copying:
         copy = program.first_copy(data, context.tiles, context.prefix)
-        if len(code) > 2 and copying[-1] and _completes_behind_the_first_phase(context, module):
+        if len(code) > 2 and copying[-1] and _completes_after_the_first_phase(context, module):
             # After the first phase the core has time for it; in later phases it would cost more time.
             code.insert(1, program.phase("", copy))
         else:
@@ -267,10 +267,10 @@ def _start_and_phases(context: Context) -> tuple[list[str], list[list[str]]]:
     return start, code
 
 
-def _completes_behind_the_first_phase(context: Context, module: ModuleOp) -> bool:
-    """True if the slow first copy pays after the first phase, long before the next phase that copies.
+def _completes_after_the_first_phase(context: Context, module: ModuleOp) -> bool:
+    """True if the first copy, which is slow, should start after the first phase.
 
-    True also without estimates.
+    It then completes before the next phase that copies. True also without estimates.
     """
     first = next(number for number, phase in enumerate(context.phases) if number and _copies(phase))
     if first == 1 or _copies(context.phases[0]):

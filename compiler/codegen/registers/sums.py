@@ -36,8 +36,8 @@ _DEEPEST = 4
 class Sums(Forms):
     """Chooses the forms of expressions by the contents of registers.
 
-    ``copies``: if all double buffers have equal distances between their two copies, the variables that choose
-    between copies have that distance as value.
+    ``copies``: the variables that choose between the two copies of double buffers. If all copies are equally
+    far apart, a variable is 0 or that distance.
     """
 
     def __init__(self, contents: RegisterContents, copies: Copies | None) -> None:

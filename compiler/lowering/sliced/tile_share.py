@@ -36,7 +36,7 @@ class TileShare:
 
     Where the axis is shorter than all parts together, the last ones begin earlier: two tiles then compute the
     same elements. With fewer parts than tiles, neighbouring tiles have the same one. ``reach``: the begins of
-    parts that overlap because of windows.
+    parts of an operand, which overlap where windows do.
     """
 
     axis: int

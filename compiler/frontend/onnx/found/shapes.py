@@ -18,7 +18,7 @@ _FOLLOWED = ("Gather", "Concat", "Unsqueeze", "Squeeze", "Slice", "Cast", "Ident
 """Operators that pick and join the extents of shapes."""
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64)
 _TOKEN = -(1 << 30)
-"""The first of the placeholder numbers, counted downwards, for extents that are values."""
+"""Numbers in place of extents that are values; this is the first, the next ones are lower."""
 Part = int | str
 """A known extent, or the name of the value that holds it."""
 
