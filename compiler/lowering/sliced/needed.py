@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from compiler.evaluation.sizes import Size, always
+from compiler.evaluation.sizes import Domain, Size, always
 from compiler.graph import Array, Shape, Tensor
 from compiler.lowering.pointwise.record import POINTWISE
 from compiler.lowering.record import LOWERINGS
@@ -46,10 +46,22 @@ def needed_shares(op: str, call: Call, shape: Shape, share: TileShare) -> tuple[
     shares = _operand_shares(op, call, shape, share)
     if share.count > 1 and not any(shares):
         raise Undividable(f"{op} needs its operands whole for a share of axis {share.axis} of its result")
-    (found, *_), expected = OPERATORS[op].shapes(shared_call(op, call, shares)), share.of(shape)
+    shared = shared_call(op, call, shares)
+    (found, *_), expected = OPERATORS[op].shapes(shared), share.of(shape)
     if found != expected:
         raise Undividable(f"{op} of shares gives {found}, where the share of its result is {expected}")
+    _check_rules(op, shared)
     return shares
+
+
+def _check_rules(op: str, shared: Call) -> None:
+    """Undividable if a call on shares breaks a rule of its operator, as with attributes for the whole."""
+    domain = _domain(shared)
+    calls = [shared] if domain is None else [_at(shared, point) for point in domain.samples()]
+    for call in calls:
+        for rule in OPERATORS[op].rules:
+            if (found := rule.check(call)) is not None:
+                raise Undividable(f"{op} of shares breaks a rule: {rule.text}; found {found}")
 
 
 def _operand_shares(op: str, call: Call, shape: Shape, share: TileShare) -> tuple[Needed, ...]:
@@ -83,8 +95,7 @@ def _followings(op: str, call: Call, axis: int, unit: int) -> Mapping[int, Follo
 
     Undividable if points differ.
     """
-    sizes: list[Any] = [size for tensor in call.inputs if tensor is not None for size in tensor.shape]
-    domain = next((size.domain for size in sizes if isinstance(size, Size)), None)
+    domain = _domain(call)
     if domain is None:
         return followings(OPERATORS[op], call, axis, unit)
     found: list[dict[int, Following | None]] = []
@@ -96,6 +107,12 @@ def _followings(op: str, call: Call, axis: int, unit: int) -> Mapping[int, Follo
     if not found or any(each != found[0] for each in found):
         raise Undividable(f"operands of {op} do not follow axis {axis} of its result alike at all sizes")
     return found[0]
+
+
+def _domain(call: Call) -> Domain | None:
+    """The sizes of a run that the shapes of operands depend on."""
+    sizes: list[Any] = [size for tensor in call.inputs if tensor is not None for size in tensor.shape]
+    return next((size.domain for size in sizes if isinstance(size, Size)), None)
 
 
 _FEWEST_UNITS = 4

@@ -10,8 +10,11 @@ import pytest
 
 from compiler.codegen.slices.tensors import DdrTensor
 from compiler.driver import Program, compile_graph
-from compiler.graph import Graph, GraphError
+from compiler.graph import Graph, GraphError, Tensor
 from compiler.lowering.sliced.candidates import possible_shares
+from compiler.lowering.sliced.needed import needed_shares
+from compiler.lowering.sliced.tile_share import TileShare, Undividable
+from compiler.operators.record import Call
 from compiler.passes.groups import borders
 from compiler_harness import assert_right, draw, one, strict_outputs
 from network_draws import drawn, inputs_of, problems, setting
@@ -146,3 +149,22 @@ def test_less_scratchpad_for_the_stages(tmp_path: Path) -> None:
 def test_a_plan_with_another_division(tiles: int, axis: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(GraphError, match=said):
         with_cut(rows(), tiles, tmp_path, axis=axis)
+
+
+def attention_of(view: tuple[int, ...], keys: tuple[int, ...]) -> Call:
+    """Attention of two images with four heads; ``view``: how the heads find their keys and values."""
+    tensors = [
+        Tensor(name, "float32", shape) for name, shape in zip("qkv", ((2, 4, 12, 8), keys, keys), strict=True)
+    ]
+    attrs = {"view_k": view, "view_v": view}
+    return Call(20, attrs, tuple(tensors), (None, None, None), ("y",))
+
+
+def test_a_share_for_which_attributes_hold_the_numbers_of_the_whole() -> None:
+    """Four heads have the same keys. The view counts four, also where a tile has one of them."""
+    call = attention_of((0, 2, 4, 9, 8, 72, 0, 8, 1), (2, 1, 9, 8))
+    with pytest.raises(Undividable, match=r"FusedAttention of shares breaks a rule: Q .* must agree"):
+        needed_shares("FusedAttention", call, (2, 4, 12, 8), TileShare(1, 4, 1))
+    each = attention_of((), (2, 4, 9, 8))
+    found = needed_shares("FusedAttention", each, (2, 4, 12, 8), TileShare(1, 4, 1))
+    assert [share is not None and share.axis for share in found] == [1, 1, 1]
