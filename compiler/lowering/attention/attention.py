@@ -34,6 +34,7 @@ from .head_code import HeadCode
 from .key_parts import attention_of_parts
 from .key_values import KeyValues
 from .plan import AttentionPlan, attention_cuts, divide_tiles, plan_of
+from .query_share import QueryShare
 from .scores import Scores, Tables
 from .slots import BlockSlots
 
@@ -59,24 +60,34 @@ def attention(kernel: Kernel, work: Work) -> None:
         kernel.await_earlier_phases()
         attention_of_parts(kernel, plan, _tables(kernel, plan))
         return
-    if not plan.shared:
+    if plan.team == 1:
         kernel.await_earlier_phases()
-    tables: Tables | None = None
-    for stretch in _query_stretches(plan):
-        by_heads, by_blocks = divide_tiles(kernel.target.tiles, plan.heads, stretch.count)
-        place = kernel.let(kernel.tile // by_blocks), kernel.let(kernel.tile % by_blocks)
-        team = TileGrid((by_heads, by_blocks), place).team(kernel, 1) if plan.shared else None
-        key_values = KeyValues(kernel, plan, team)
-        if plan.shared:
-            enter(kernel, *(base for slots in key_values.slots for base in slots.bases))
-        tables = tables or _tables(kernel, plan)
-        first = kernel.let(place[0] * ceil_div(plan.heads, by_heads))
-        end = kernel.let(minimum(first + ceil_div(plan.heads, by_heads), plan.heads))
-        scores = Scores(kernel, plan, tables, key_values, stretch.size)
-        queries = BlockSlots(kernel, plan, 0, stretch.size, 2)
-        key_values.begin(first, end)
-        with kernel.loop(end, first) as head:
-            HeadCode(scores, queries, stretch, head).run(place[1], by_blocks, end)
+    by_heads, by_blocks = divide_tiles(kernel.target.tiles, plan.heads, plan.whole_blocks)
+    place = kernel.let(kernel.tile // by_blocks), kernel.let(kernel.tile % by_blocks)
+    team = TileGrid((by_heads, by_blocks), place).team(kernel, 1) if plan.team > 1 else None
+    key_values = KeyValues(kernel, plan, team)
+    if team is not None:
+        enter(kernel, *(base for slots in key_values.slots for base in slots.bases))
+    tables = _tables(kernel, plan)
+    first = kernel.let(place[0] * ceil_div(plan.heads, by_heads))
+    end = kernel.let(minimum(first + ceil_div(plan.heads, by_heads), plan.heads))
+    blocks = [
+        (
+            stretch,
+            Scores(kernel, plan, tables, key_values, stretch.size),
+            BlockSlots(kernel, plan, 0, stretch.size, 2),
+        )
+        for stretch in _query_stretches(plan)
+    ]
+    key_values.begin(first, end)
+    with kernel.loop(end, first) as head:
+        key_values.begin_head(head)
+        before = 0
+        for stretch, scores, queries in blocks:
+            share = QueryShare(stretch.count, by_blocks, place[1], plan.causal is not None, before)
+            HeadCode(scores, queries, stretch, head).run(share, end)
+            before += stretch.count
+        key_values.end_head()
 
 
 def _query_stretches(plan: AttentionPlan) -> list[Stretch]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 from compiler.codegen.expr import Value, maximum, minimum
 from compiler.codegen.slices.aligned import (
@@ -25,8 +26,18 @@ from tx8isa.numbers.layouts import aligned_channels
 from .key_values import VALUES, KeySweep
 from .operands import store_result
 from .plan import HIDDEN
+from .query_share import QueryShare
 from .scores import DoubleBuffer, QueryBlock, Scores
 from .slots import BlockSlots
+
+
+class KeyRange(NamedTuple):
+    """Blocks of keys of a stretch, from ``begin`` to below ``end``; from ``masked_from`` on with a mask."""
+
+    stretch: Stretch
+    begin: Value
+    end: Value
+    masked_from: Value | None
 
 
 class HeadCode:
@@ -56,65 +67,63 @@ class HeadCode:
 
     # --- blocks of queries -------------------------------------------------------------------------------
 
-    def run(self, first: Value, step: int, end: Value) -> None:
-        """Loop over every ``step``-th block from ``first`` on; ``end`` bounds the heads of the tile.
+    def run(self, share: QueryShare, end: Value) -> None:
+        """Loop over the blocks of queries of a tile; ``end`` bounds the heads of the tile.
 
         While a block is computed, the next is loaded and the result of the one before is finished.
         """
-        kernel, count = self.kernel, self.stretch.count
-        self.key_values.begin_head(self.head)
-        with kernel.if_below(first, count):
-            self._load(first, step)()
-        with kernel.loop(count, first, step) as block:
-            self._block(block, first, step, end)
-        self.key_values.end_head()
-        with kernel.if_below(first, count):
-            turns = (count - 1 - minimum(first, count - 1)) // step
-            self._finish(kernel.let(first + turns * step), step)
-
-    def _block(self, block: Value, first: Value, step: int, end: Value) -> None:
         kernel = self.kernel
-        following = kernel.let(block + step)
+        turns = kernel.let(share.turns(self.head))
+        with kernel.if_below(0, turns):
+            self._load(share, 0)()
+        with kernel.loop(turns) as turn:
+            self._block(turn, turns, share, end)
+        with kernel.if_below(0, turns):
+            self._finish(kernel.let(maximum(turns - 1, 0)), share)
+
+    def _block(self, turn: Value, turns: Value, share: QueryShare, end: Value) -> None:
+        kernel, ahead = self.kernel, self.key_values.loads_ahead and not share.follows
+        following = kernel.let(turn + 1)
         puts: list[Callable[[], None]] = []
 
         def meanwhile() -> None:
-            with kernel.if_below(following, self.stretch.count):
-                puts.append(self._load(following, step))
-            if self.key_values.loads_ahead:
-                self.key_values.load_next(self.head, end, turn, turns)
-            with kernel.if_below(first, block):
-                self._finish(kernel.let(maximum(block - step, 0)), step)
+            with kernel.if_below(following, turns):
+                puts.append(self._load(share, following))
+            if ahead:
+                self.key_values.load_next(self.head, end, turn, share.whole_turns)
+            with kernel.if_below(0, turn):
+                self._finish(kernel.let(maximum(turn - 1, 0)), share)
 
-        if self.key_values.loads_ahead:
-            turn, turns = kernel.let(block // step), self.stretch.count // step
-            self.key_values.arrange_next(self.head, end, turn, turns)
-        row = kernel.let(self._row(block))
-        queries = QueryBlock(self.head, row, self.slots.block(block // step, self.queries))
+        if ahead:
+            self.key_values.arrange_next(self.head, end, turn, share.whole_turns)
+        row = kernel.let(self._row(turn, share))
+        queries = QueryBlock(self.head, row, self.slots.block(turn, self.queries))
         largest = self._largest_scores(queries, meanwhile)
-        with kernel.if_below(following, self.stretch.count):
+        with kernel.if_below(following, turns):
             puts[0]()
-        with kernel.if_below(block, first + 1):
-            self.key_values.begin_values(self.head)
-        if self.key_values.loads_ahead:
-            with kernel.if_below(self.stretch.count - 1, following):
+        if not share.follows:
+            with kernel.if_below(turn, 1):
+                self.key_values.begin_values(self.head)
+        if ahead:
+            with kernel.if_below(turns - 1, following):
                 self.key_values.send_next(self.head, end)
         shifted = self._shifted(queries, largest)
-        self._begin_total(largest, block // step)
-        self._weighted_values(shifted, block // step)
+        self._begin_total(largest, turn)
+        self._weighted_values(shifted, turn)
 
-    def _row(self, block: Value) -> Value:
+    def _row(self, turn: Value, share: QueryShare) -> Value:
         """The first query of a block."""
-        return block * self.queries + self.stretch.start
+        return share.block(turn, self.head) * self.queries + self.stretch.start
 
-    def _load(self, block: Value, step: int) -> Callable[[], None]:
-        """Load a block of queries; returns what puts it into its slot."""
-        row, number = self.kernel.let(self._row(block)), block // step
+    def _load(self, share: QueryShare, turn: Value) -> Callable[[], None]:
+        """Load the block of queries of a turn; returns what puts it into its slot."""
+        row = self.kernel.let(self._row(turn, share))
         if self.key_values.loads_ahead:  # the load may wait for the load of another head
             raw, planes = (self.kernel.buffer(name, self.slots.raw_bytes) for name in ("q_rows", "q"))
             self.slots.fetch(raw, self.head, row, self.queries)
-            return lambda: self.slots.arrange(number, raw, planes, self.queries, self.plan.scale)
-        loaded = self.slots.load(number, self.head, row, self.queries)
-        return lambda: self.slots.put(number, loaded, self.plan.scale)
+            return lambda: self.slots.arrange(turn, raw, planes, self.queries, self.plan.scale)
+        loaded = self.slots.load(turn, self.head, row, self.queries)
+        return lambda: self.slots.put(turn, loaded, self.plan.scale)
 
     # --- two sweeps over the keys ------------------------------------------------------------------------
 
@@ -132,6 +141,10 @@ class HeadCode:
         found = slice_buffer(kernel, "highest", fmt, Grid(rows, 1, rows), self.queries)
         if several:
             kernel.emit(f"td.memset.{fmt.token}", dst=found.base, value=_LOWEST[fmt], n=found.elements)
+        if (
+            self.plan.causal is not None and self.plan.n % rows
+        ):  # the queries may see no key of the last block
+            kernel.emit(f"td.memset.{fmt.token}", dst=last, value=_LOWEST[fmt], n=self.lanes)
         shorter: list[Stretch] = []
 
         def reduce(into: Value, data: Aligned) -> None:
@@ -216,34 +229,41 @@ class HeadCode:
         ranges = self._key_ranges(block.row)
         sizes = dict.fromkeys(stretch.size for stretch, *_ in ranges) if second else {}
         shifts = {size: self.scores.shift(block, size) for size in sizes}
-        for stretch, begin, end, masked in ranges:
+        for stretch, begin, end, masked_from in ranges:
             shifted = replace(block, shift=shifts.get(stretch.size))
-            prepare = partial(self.scores.compute, shifted, stretch, self.weights, second, masked)
+            prepare = partial(self.scores.compute, shifted, stretch, self.weights, second, masked_from)
             self.key_values.sweep(
                 KeySweep(block.head, stretch, begin, end, second, prepare, partial(use, stretch), meanwhile)
             )
             meanwhile = nothing
 
-    def _key_ranges(self, row: Value) -> list[tuple[Stretch, Value, Value, bool]]:
-        """The blocks of keys that the queries from ``row`` on see: a stretch, first and end block, and True
-        if masked."""
-        kernel, plan = self.kernel, self.plan
+    def _key_ranges(self, row: Value) -> list[KeyRange]:
+        """The blocks of keys that the queries from ``row`` on see."""
+        plan = self.plan
+        found = stretches(plan.n, plan.block_keys)
         if plan.causal is None:
-            masked = plan.mask is not None
-            return [(stretch, 0, stretch.count, masked) for stretch in stretches(plan.n, plan.block_keys)]
-        (stretch,) = stretches(plan.n, plan.block_keys)
-        first = row + plan.causal
-        seen_by_all = minimum((first + 1) // plan.block_keys, plan.blocks)
-        last_seen = minimum((first + (self.queries - 1)) // plan.block_keys, plan.blocks - 1)
-        whole, end = kernel.let(seen_by_all), kernel.let(last_seen + 1)
-        return [(stretch, 0, whole, False), (stretch, whole, end, True)]
+            masked_from = 0 if plan.mask is not None else None
+            return [KeyRange(stretch, 0, stretch.count, masked_from) for stretch in found]
+        first = row + (plan.causal + 1)  # the first query sees the keys before this one
+        return [
+            KeyRange(
+                stretch,
+                0,
+                self._blocks_before(stretch, first + (self.queries + stretch.size - 2)),
+                self._blocks_before(stretch, first),
+            )
+            for stretch in found
+        ]
+
+    def _blocks_before(self, stretch: Stretch, end: Value) -> Value:
+        """The number of a stretch's blocks that lie before key ``end``."""
+        return self.kernel.let(minimum(maximum(end - stretch.start, 0) // stretch.size, stretch.count))
 
     # --- the result --------------------------------------------------------------------------------------
 
-    def _finish(self, block: Value, step: int) -> None:
-        """Divide by the sums of the weights, transpose, store."""
-        turn = block // step
-        self._store(self._row(block), *self._sums(turn))
+    def _finish(self, turn: Value, share: QueryShare) -> None:
+        """Divide the result of a turn by the sums of its weights, transpose, store."""
+        self._store(self._row(turn, share), *self._sums(turn))
 
     def _store(self, row: Value, result: Aligned, total: Value) -> None:
         """Divide, transpose and store the result of the queries from ``row`` on."""

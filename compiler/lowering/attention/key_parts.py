@@ -19,9 +19,10 @@ from compiler.codegen.teams.team import Team, tile_grid
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES, aligned_channels
 
-from .head_code import HeadCode, nothing
+from .head_code import HeadCode, KeyRange, nothing
 from .key_values import KEYS, VALUES, KeyValues
 from .plan import AttentionPlan
+from .query_share import QueryShare
 from .scores import QueryBlock, Scores, Tables
 from .slots import BlockSlots
 
@@ -80,17 +81,18 @@ class _PartCode(HeadCode):
         grid = Grid(self.plan.e, 1, self.plan.e)
         return Aligned(base + LINE_BYTES, Format.FP32, grid, self.queries), base
 
-    def _key_ranges(self, row: Value) -> list[tuple[Stretch, Value, Value, bool]]:
+    def _key_ranges(self, row: Value) -> list[KeyRange]:
         first, plan = self.key_values.first, self.plan
         (stretch,) = stretches(plan.n, plan.block_keys)
-        return [(stretch, first, self.kernel.let(first + plan.own_blocks), plan.mask is not None)]
+        masked_from = 0 if plan.mask is not None else None
+        return [KeyRange(stretch, first, self.kernel.let(first + plan.own_blocks), masked_from)]
 
     def run_part(self) -> None:
         """Load the keys, sweep, exchange scores, sweep again, add the sums; the first tile stores the
         result."""
         kernel, exchanges = self.kernel, self.exchanges
         self.key_values.load_all(KEYS, self.head)
-        self._load(0, 1)()
+        self._load(QueryShare(1, 1, 0), 0)()
         self.key_values.load_all(VALUES, self.head)
         kernel.emit("td.memset.fp32", dst=self.partial, value=0.0, n=self.plan.partial_elements)
         block = QueryBlock(self.head, 0, self.slots.block(0, self.queries))

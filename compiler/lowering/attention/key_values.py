@@ -22,7 +22,6 @@ from compiler.codegen.slices.aligned import Aligned
 from compiler.codegen.slices.tensors import Stretch, stretches
 from compiler.codegen.teams.team import Team, meet, tiles_from
 from compiler.evaluation.sizes import ever
-from tx8isa.numbers.division import ceil_div
 
 from .plan import AttentionPlan
 from .slots import BlockSlots
@@ -68,11 +67,11 @@ class KeyValues:
         self.slots = [BlockSlots(kernel, plan, index, plan.block_keys, count) for index in (1, 2)]
         self.base: Value = 0
         """The number of the slot with the first block of this head."""
-        own = ceil_div(plan.blocks, team.size) if team is not None and self.loads_ahead else 0
         size = max(slots.raw_bytes for slots in self.slots)
-        self.planes = kernel.buffer("planes", size) if own else 0
-        self.raws = [kernel.buffer("rows", size) for _ in range(own)]
+        self.raws = [kernel.buffer("rows", size) for _ in range(plan.own_loads if self.loads_ahead else 0)]
         """Buffers for the rows of the next head that this tile loads for its team."""
+        direct = all(slots.direct for slots in self.slots)
+        self.planes = kernel.buffer("planes", size) if self.raws and not direct else 0
         self.others = team.tiles - tiles_from(kernel, kernel.tile, 1) if team is not None else 0
 
     def rows(self, which: int, stretch: Stretch, step: Value) -> list[Aligned]:
@@ -113,16 +112,18 @@ class KeyValues:
             self.load_all(VALUES, head)
 
     def load_next(self, head: Value, end: Value, turn: Value, turns: int) -> None:
-        """Load blocks of the next head, one in each of the first iterations and one in each of the second
-        half.
+        """Load blocks of the next head: keys in the first half of the iterations, values in the second.
 
         ``turn`` is the number of the block of queries; there are ``turns`` of them, and at most one more
-        iteration.
+        iteration. The last iteration of each half loads nothing.
         """
-        following = self.kernel.let(head + 1)
-        for which, first in ((KEYS, 0), (VALUES, turns // 2)):
-            for number in range(len(self.raws)):
-                with self._in_turn(first + number, turn), self.kernel.if_below(following, end):
+        following, own = self.kernel.let(head + 1), len(self.raws)
+        for which, first, last in ((KEYS, 0, turns // 2), (VALUES, turns // 2, turns - 1)):
+            for number in range(own):
+                with (
+                    self._in_turn(first + number * (last - first) // own, turn),
+                    self.kernel.if_below(following, end),
+                ):
                     self._load_own(which, number, following)
 
     def arrange_next(self, head: Value, end: Value, turn: Value, turns: int) -> None:

@@ -30,6 +30,8 @@ _MOST_SIZED = BLOCK
 """Queries of a block whose mask has a dynamic size: the transposed mask is one plane."""
 _WORTH_SHARING = 1 << 23
 """Least elements, loaded by all tiles together, for which the search tries teams."""
+_LEAST_TURNS = 4
+"""Blocks of queries that a tile has of each head where it loads the next head between them."""
 HIDDEN = {Format.FP16: -3.0e4, Format.FP32: -(2.0**100)}
 """The lowest number of a mask in the scratchpad; FP32's in wider formats. Infinity times 0 would be NaN.
 
@@ -52,8 +54,8 @@ class AttentionPlan:
     block_keys: int
     resident: bool = True
     """True if keys and values of a head stay in the scratchpad."""
-    shared: bool = False
-    """True if tiles that work on the same heads load keys and values together."""
+    team: int = 1
+    """Number of tiles that load keys and values together, because they work on the same heads."""
     heads_in_room: int = 1
     """Heads whose keys and values are in the scratchpad: 2 if teams load the next while they compute one."""
     parts: int = 1
@@ -65,12 +67,24 @@ class AttentionPlan:
     def slots(self) -> int:
         """Number of blocks of keys in the scratchpad unless all stay: one in use, the next, and one or two
         being loaded."""
-        return 4 if self.shared else 3
+        return 4 if self.team > 1 else 3
 
     @property
     def blocks(self) -> int:
         """Blocks of keys."""
         return ceil_div(self.n, self.block_keys)
+
+    @property
+    def whole_blocks(self) -> int:
+        """Blocks of queries that are not shorter than others; where sizes depend on the run, all."""
+        if isinstance(self.m, Size):
+            return ceil_div(self.m, self.block_queries)
+        return max(self.m // self.block_queries, 1)
+
+    @property
+    def own_loads(self) -> int:
+        """Blocks of keys that one tile of a team loads."""
+        return ceil_div(self.blocks, self.team)
 
     @property
     def own_blocks(self) -> int:
@@ -96,6 +110,10 @@ class AttentionPlan:
     def scale(self) -> float:
         """The factor of Q: capped scores are computed as multiples of the cap."""
         return self.work.spec.number("scale") / (self.cap or 1.0)
+
+    def direct(self, index: int) -> bool:
+        """True if the matrix engine reads operand ``index`` in the format that it has in DDR."""
+        return part_count(self.fmt) == 1 and self.work.input(index).fmt is self.fmt
 
     @cached_property
     def operands(self) -> tuple[StridedView, ...]:
@@ -138,17 +156,9 @@ class AttentionPlan:
 
     @cached_property
     def causal(self) -> int | None:
-        """c if the mask lets query i see exactly the keys 0 to i + c, and blocks divide the mask evenly."""
+        """c if the mask lets query i see exactly the keys 0 to i + c."""
         mask, reach = self.mask, self.n - self.m
-        small, large = sorted((self.block_queries, self.block_keys))
-        if mask is None or mask.value is None or mask.size != self.m * self.n or self.n % self.block_keys:
-            return None
-        if (
-            large % small
-            or reach % small
-            or self.m % self.block_queries
-            or self.block_queries % min(BLOCK, self.block_queries)
-        ):
+        if mask is None or mask.value is None or mask.size != self.m * self.n:
             return None
         return reach if _is_causal(_IdentityKey(mask.value), self.m, self.n) else None
 
@@ -191,9 +201,8 @@ def plan_of(kernel: Kernel, work: Work) -> AttentionPlan:
             block_queries=_lanes_of(m, queries),
             block_keys=work.cut.size("keys") if isinstance(n, Size) else min(work.cut.size("keys"), n),
         )
-        shared, exchange = work.cut.choice("keys", "own") == "shared", work.cut.choice("exchange", WAYS[0])
-        plan = replace(plan, shared=shared, parts=work.cut.parts("keys"), exchange=exchange)
-        return _placed(plan, kernel.target, kernel.budget)
+        plan = replace(plan, parts=work.cut.parts("keys"), exchange=work.cut.choice("exchange", WAYS[0]))
+        return _placed(plan, kernel.target, kernel.budget, work.cut.choice("keys", "own") == "shared")
     heads, rows, keys = here(plan.heads), here(m), here(n)
     while heads * ceil_div(rows, plan.block_queries) < kernel.target.tiles and plan.block_queries > BLOCK:
         plan = replace(plan, block_queries=_halved_block(plan.block_queries))
@@ -207,21 +216,21 @@ def plan_of(kernel: Kernel, work: Work) -> AttentionPlan:
     return _placed(plan, kernel.target, kernel.budget)
 
 
-def _placed(plan: AttentionPlan, target: Target, budget: int) -> AttentionPlan:
-    """The plan with resident keys if there is room; teams load them if their tiles keep in step."""
+def _placed(plan: AttentionPlan, target: Target, budget: int, shared: bool = False) -> AttentionPlan:
+    """The plan with resident keys if there is room; teams load them if ``shared`` and tiles keep in step."""
     plan = plan if _divides_keys(plan, target, budget) else replace(plan, parts=1)
     plan = plan if _fits(plan, budget) else replace(plan, resident=False)
-    if isinstance(plan.m, Size) or isinstance(plan.n, Size):
-        return replace(plan, shared=False)  # the tiles of a team would take different numbers of steps
-    blocks = ceil_div(plan.m, plan.block_queries)
+    if not shared or isinstance(plan.m, Size) or isinstance(plan.n, Size):
+        return plan  # with sizes of a run, the tiles of a team would take different numbers of steps
+    blocks = plan.whole_blocks
     by_blocks = divide_tiles(target.tiles, plan.heads, blocks)[1]
-    keeps_step = plan.resident or (plan.causal is None and blocks % by_blocks == 0)
-    fits = 1 < by_blocks <= blocks and plan.m % plan.block_queries == 0 and keeps_step
-    plan = replace(plan, shared=plan.shared and fits)
-    ahead = replace(plan, heads_in_room=2)
-    loads = 1 + ceil_div(plan.blocks, by_blocks)  # of keys, then of values; an iteration to arrange them
-    several = plan.shared and plan.resident and blocks >= 2 * loads * by_blocks
-    return ahead if several and _fits(ahead, budget) else plan
+    in_step = plan.causal is None and blocks % by_blocks == 0 and plan.m % plan.block_queries == 0
+    if not (1 < by_blocks <= blocks and (plan.resident or in_step)):
+        return plan
+    ahead = replace(plan, team=by_blocks, heads_in_room=2)
+    if plan.resident and blocks >= _LEAST_TURNS * by_blocks and _fits(ahead, budget):
+        return ahead
+    return replace(ahead, heads_in_room=1)
 
 
 def _divides_keys(plan: AttentionPlan, target: Target, budget: int) -> bool:
@@ -264,29 +273,41 @@ def _halved_block(extent: int) -> int:
 def _spm_bytes(plan: AttentionPlan) -> int:
     """Scratchpad bytes of all buffers that are alive at the same time."""
     queries, keys, parts = plan.block_queries, plan.block_keys, part_count(plan.fmt)
-    wide = aligned_bytes(keys, queries, Format.FP32)
+    per_query = 3 * aligned_bytes(queries, plan.d, plan.fmt) + 4 * aligned_bytes(plan.e, queries, Format.FP32)
+    tables = aligned_bytes(plan.e, plan.e, plan.fmt) + 8 * aligned_bytes(1, max(queries, keys), Format.FP32)
+    if plan.causal is not None:
+        tables += aligned_bytes(2 * keys + BLOCK, BLOCK, plan.fmt)
+    elif plan.mask is not None:
+        tables += 2 * parts * aligned_bytes(queries, keys, plan.fmt)
+        tables += aligned_bytes(queries, queries, plan.fmt)
+    if plan.sized_mask:
+        tables += 4 * aligned_bytes(queries, plan.mask_lanes, Format.FP32)
+    return _loaded_bytes(plan) + _score_bytes(plan) + per_query + tables
+
+
+def _loaded_bytes(plan: AttentionPlan) -> int:
+    """Bytes of the blocks of keys and values, and of what tiles exchange."""
+    parts, keys = part_count(plan.fmt), plan.block_keys
     matrix = Format.TF32 if parts > 1 else plan.fmt
     block = aligned_bytes(keys, plan.d, matrix) + aligned_bytes(keys, plan.e, matrix)
     slots = plan.own_blocks * plan.heads_in_room if plan.resident else plan.slots
     loaded = parts * slots * (block + 2 * LINE_BYTES)
-    if plan.heads_in_room > 1:  # blocks of K and V as they are in DDR; planes share bytes with scores
-        loaded += 2 * aligned_bytes(keys, max(plan.d, plan.e), Format.FP32)
+    if plan.heads_in_room > 1:  # the rows of the next head, and the planes that they become
+        widest = max((plan.work.input(index).fmt for index in (1, 2)), key=lambda fmt: fmt.bits)
+        count = plan.own_loads + (not (plan.direct(1) and plan.direct(2)))
+        loaded += count * aligned_bytes(keys, max(plan.d, plan.e), widest)
     if plan.parts > 1:
         loaded += 2 * WORD * (plan.parts + 1) * (plan.partial_elements + BLOCK)
-    scores = 3 * aligned_bytes(keys, queries, plan.fmt) + (parts - 1) * 2 * wide + wide
-    per_query = 3 * aligned_bytes(queries, plan.d, plan.fmt) + 4 * aligned_bytes(plan.e, queries, Format.FP32)
-    tables = aligned_bytes(plan.e, plan.e, plan.fmt) + 8 * aligned_bytes(1, max(queries, keys), Format.FP32)
-    if plan.causal is not None:
-        tables += wide + (queries + keys) // min(queries, keys) * aligned_bytes(keys, queries, plan.fmt)
-    elif plan.mask is not None:
-        tables += (
-            wide
-            + 2 * parts * aligned_bytes(queries, keys, plan.fmt)
-            + aligned_bytes(queries, queries, plan.fmt)
-        )
-    if plan.sized_mask:
-        tables += 4 * aligned_bytes(queries, plan.mask_lanes, Format.FP32)
-    return loaded + scores + per_query + tables
+    return loaded
+
+
+def _score_bytes(plan: AttentionPlan) -> int:
+    """Bytes of two blocks of scores, of a mask, and of the largest scores or what the second sweep adds."""
+    narrow, wide = (
+        aligned_bytes(plan.block_keys, plan.block_queries, fmt) for fmt in (plan.fmt, Format.FP32)
+    )
+    masked = 0 if plan.mask is None else wide if plan.causal is None else narrow
+    return 2 * narrow + (part_count(plan.fmt) - 1) * 2 * wide + narrow + masked
 
 
 def attention_cuts(target: Target, work: Work) -> Iterator[Cut]:

@@ -82,15 +82,35 @@ class Scores:
         stretch: Stretch,
         buffer: DoubleBuffer,
         second: bool,
-        masked: bool,
+        masked_from: Value | None,
         step: Value,
     ) -> None:
-        """buffer [keys, queries] = K Q' + mask' + shift, in the format of the arithmetic."""
-        kernel, plan, initial = self.kernel, self.plan, block.shift
-        keys = self.key_values.rows(KEYS, stretch, step)
-        if masked:
+        """buffer [keys, queries] = K Q' + mask' + shift, in the format of the arithmetic.
+
+        Blocks of keys from number ``masked_from`` of the stretch have a mask; none if that is None.
+        """
+        kernel = self.kernel
+        if masked_from is None:
+            self._multiply_block(block, stretch, buffer, second, block.shift, step)
+            return
+        if masked_from != 0:
+            with kernel.if_below(step, masked_from):
+                self._multiply_block(block, stretch, buffer, second, block.shift, step)
+        with kernel.if_below(masked_from - 1, step):
             begin = kernel.let(step * stretch.size + stretch.start)
-            initial = self._masked(block, begin, stretch.size)
+            added = self._masked(block, begin, stretch.size)
+            self._multiply_block(block, stretch, buffer, second, added, step)
+
+    def _multiply_block(
+        self,
+        block: QueryBlock,
+        stretch: Stretch,
+        buffer: DoubleBuffer,
+        second: bool,
+        initial: Accumulator | None,
+        step: Value,
+    ) -> None:
+        plan, keys = self.plan, self.key_values.rows(KEYS, stretch, step)
         # Any number near the largest score will do, so the first sweep omits the low parts of FP32 operands.
         parts = slice(None) if second else slice(1)
         queries, target = [part.base for part in block.parts[parts]], buffer.slice(step, stretch.size)
@@ -110,12 +130,10 @@ class Scores:
     def _masked(self, block: QueryBlock, begin: Value, keys: int) -> Accumulator:
         """The transposed mask, plus the shift."""
         kernel, plan = self.kernel, self.plan
+        if self.causal_mask is not None:
+            return self._hidden(self.causal_mask, block, block.row + (plan.causal or 0) - begin, keys)
         rows = self._rows(keys)
         added = kernel.buffer("masked", aligned_bytes(rows, self.queries, Format.FP32))
-        if self.causal_mask is not None:
-            seen = block.row + (plan.causal or 0) - begin
-            table = self.causal_mask.table(seen), self.causal_mask.fmt
-            return table if block.shift is None else self._repeat(block.lowest, keys, added, table)
         sums = block.shift
         for part in load_mask(kernel, plan, block.head, (block.row, self.queries), (begin, keys)):
             sums = self.multiply(
@@ -124,11 +142,21 @@ class Scores:
         assert sums is not None
         return sums
 
+    def _hidden(self, mask: CausalMask, block: QueryBlock, seen: Value, keys: int) -> Accumulator:
+        """The causal mask, plus the shift."""
+        table = mask.table(seen, keys)
+        if block.shift is None:
+            return table, mask.fmt
+        size = aligned_bytes(keys, self.queries, mask.fmt)
+        target = table if mask.copies else self.kernel.buffer("masked", size)
+        return self._repeat(block.lowest, keys, target, (table, mask.fmt), mask.fmt)
+
     def shift(self, block: QueryBlock, keys: int) -> Accumulator:
         """Minus the largest score of each query, for each of ``keys`` keys."""
         rows = self._rows(keys)
-        target = self.kernel.buffer("shift", aligned_bytes(rows, self.queries, Format.FP32))
-        return self._repeat(block.lowest, rows, target, None)
+        fmt = self.plan.fmt if self.plan.fmt.bits == 16 else Format.FP32  # a score has that format already
+        target = self.kernel.buffer("shift", aligned_bytes(rows, self.queries, fmt))
+        return self._repeat(block.lowest, rows, target, None, fmt)
 
     def _rows(self, keys: int) -> int:
         """Number of rows of the tensor that is added to the scores of ``keys`` keys.
@@ -138,10 +166,12 @@ class Scores:
         """
         return self.plan.mask_lanes if self.plan.sized_mask else keys
 
-    def _repeat(self, row: Value, keys: int, target: Value, initial: Accumulator | None) -> Accumulator:
+    def _repeat(
+        self, row: Value, keys: int, target: Value, initial: Accumulator | None, fmt: Format
+    ) -> Accumulator:
         """target [keys, queries] = the row for each of the keys, plus ``initial``."""
         ones = Aligned(self.tables.ones, self.engine, Grid(1, 1, 1), keys)
-        return self.multiply([ones], [row], target, initial, self.sums, keys, 1, lt=1, rt=1)
+        return self.multiply([ones], [row], target, initial, fmt, keys, 1, lt=1, rt=1)
 
     def multiply(
         self,

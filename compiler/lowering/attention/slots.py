@@ -44,6 +44,11 @@ class BlockSlots:
         """Write zeros to ``size`` bytes."""
         self.kernel.emit(f"td.memset.{fmt.token}", dst=base, value=0.0, n=size // (fmt.bits // 8))
 
+    @property
+    def direct(self) -> bool:
+        """True if rows are in a slot as they are in DDR, but for their order."""
+        return self.plan.direct(self.index)
+
     def block(self, number: Value, rows: int) -> list[Aligned]:
         """The parts of block ``number``, which has ``rows`` rows."""
         slot = number % self.count * self.span
@@ -56,8 +61,7 @@ class BlockSlots:
         """
         kernel, tensor, matrix = self.kernel, self.plan.work.input(self.index), self.plan.operands[self.index]
         first, step, grid = first_of_row(matrix, head, begin), matrix.strides[-2], Grid(rows, 1, rows)
-        direct = len(self.bases) == 1 and tensor.fmt is self.fmt
-        into = self.block(number, rows)[0].base if direct else None
+        into = self.block(number, rows)[0].base if self.direct else None
         if not self.fewer:
             return load_aligned(kernel, self.name, tensor, first, step, grid, self.channels, into=into)
         if into is None:
@@ -88,13 +92,12 @@ class BlockSlots:
     def arrange(self, number: Value, raw: Value, planes: Value, rows: int, scale: float = 1.0) -> None:
         """Put such rows into the slot of block ``number``, as planes in the format of the slot.
 
-        ``planes``: another buffer of ``raw_bytes``. The engines wait for the rows, and all later instructions
-        with them, so the rows should have arrived.
+        ``planes``: another buffer of ``raw_bytes``, unless the slots are ``direct``. The engines wait for the
+        rows, and all later instructions with them, so the rows should have arrived.
         """
         fmt, grid = self.plan.work.input(self.index).fmt, Grid(rows, 1, rows)
-        direct = len(self.bases) == 1 and fmt is self.fmt
-        place = self.block(number, rows)[0].base if direct else planes
-        if not direct and self.channels <= BLOCK and self.channels == stored_width(self.channels):
+        place = self.block(number, rows)[0].base if self.direct else planes
+        if not self.direct and self.channels <= BLOCK and self.channels == stored_width(self.channels):
             place = raw  # one plane, which consists of the rows
         else:
             into_planes(self.kernel, fmt, place, raw, grid.extents, self.channels)
@@ -113,6 +116,6 @@ class BlockSlots:
 
     def send(self, number: Value, rows: int, tiles: Value) -> None:
         """Send block ``number`` to other tiles, a set of bits."""
-        size = aligned_bytes(rows, self.channels, self.fmt) - LINE_BYTES
         for part in self.block(number, rows):
+            size = part.elements * part.fmt.bits // 8
             self.kernel.emit("dte.broadcast", dst=part.base, src=part.base, tiles=tiles, n=size)

@@ -105,11 +105,43 @@ def test_a_causal_mask_is_not_loaded(m: int, n: int, queries: int, keys: int, fm
     assert not LOADS_MASK.search(text)
 
 
+RAGGED = [
+    (1, 1, 64, 64),
+    (5, 70, 64, 64),
+    (70, 70, 64, 128),
+    (200, 200, 64, 128),
+    (130, 201, 128, 64),
+    (257, 257, 128, 64),
+    (257, 300, 256, 128),
+    (190, 190, 128, 32),
+    (100, 333, 100, 50),
+    (321, 321, 80, 96),
+]
+"""Queries, keys, and blocks that divide them badly, or that the diagonal does not fit."""
+
+
 @pytest.mark.parametrize("fmt", [Format.FP16, Format.FP32], ids=str)
-@pytest.mark.parametrize("size", [70, 200])
-def test_blocks_that_the_diagonal_does_not_fit(size: int, fmt: Format) -> None:
-    text = made((2, size, size, 32), fmt, causal(size, size)).check(cut(64, 128), 3)
-    assert LOADS_MASK.search(text)
+@pytest.mark.parametrize("sizes", RAGGED, ids=str)
+def test_a_causal_mask_of_any_size_is_not_loaded(sizes: tuple[int, int, int, int], fmt: Format) -> None:
+    m, n, queries, keys = sizes
+    text = made((3, m, n, 32), fmt, causal(m, n)).check(cut(queries, keys), 6, strict=True)
+    assert not LOADS_MASK.search(text)
+
+
+@pytest.mark.parametrize("sizes", [(513, 513, 64, 128), (300, 420, 64, 64), (515, 515, 128, 96)], ids=str)
+@pytest.mark.parametrize("spm", [None, 0x60000], ids=["resident", "streamed"])
+def test_teams_under_a_causal_mask_of_any_size(sizes: tuple[int, int, int, int], spm: int | None) -> None:
+    """With room for two heads, a team loads the next one while it computes; a last block may be shorter."""
+    m, n, queries, keys = sizes
+    case = made((2, m, n, 64), Format.BF16, causal(m, n))
+    text = case.check(cut(queries, keys, True), 4, spm, strict=True)
+    assert spm or "dte.broadcast" in text
+
+
+@pytest.mark.parametrize("tiles", [1, 2, 3, 4, 7, 16])
+def test_tiles_end_together_under_a_causal_mask(tiles: int) -> None:
+    """Any number of tiles: every block of queries is computed, once (else the sanitizer sees a race)."""
+    made((5, 330, 330, 32), Format.FP16, causal(330, 330)).check(cut(64, 64), tiles, strict=True)
 
 
 @pytest.mark.parametrize(("sizes", "tiles"), [(STREAMED, 4), ((7, 320, 640, 64), 16)])
