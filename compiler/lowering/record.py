@@ -259,6 +259,8 @@ class Lowering:
     types: tuple[str, ...] = FLOATS
     """Element types that it supports for operands and results."""
     cuts: Cuts | None = None
+    details: Cuts | None = None
+    """For a work with a cut: cuts that differ from it in details, tried once the division is decided."""
     anchor: bool = False
     """True if it applies the steps of a group."""
     blocked: bool = False
@@ -293,6 +295,7 @@ def lowering(
     check: Check | None = None,
     types: tuple[str, ...] = FLOATS,
     cuts: Cuts | None = None,
+    details: Cuts | None = None,
     anchor: bool = False,
     blocked: bool = False,
     prefetch: bool = False,
@@ -313,7 +316,7 @@ def lowering(
 
     def register(function: Callable[[Kernel, _Work], None]) -> Callable[[Kernel, _Work], None]:
         for op in ops:
-            how = (order, check, types, cuts, anchor, blocked, prefetch)
+            how = (order, check, types, cuts, details, anchor, blocked, prefetch)
             which = (takes_fp32, gives_fp32, engines, on_core, updates, stage, core_reads)
             _add(Lowering(op, function, *how, *which))
         return function

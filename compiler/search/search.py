@@ -164,9 +164,7 @@ class Search:
         for cut in _once(proposed(template.target, template.work)):
             if left == 0:
                 break
-            trial, kernel = self._generated(template, cut)
-            if kernel is not None and self.ahead is not None:
-                trial = replace(trial, ahead=self.ahead(kernel))
+            trial, kernel = self._stacked(template, cut)
             trials.append(trial)
             kernels.append(kernel)
             left -= kernel is not None
@@ -179,6 +177,24 @@ class Search:
                 for trial, kernel in zip(trials, kernels, strict=True)
             ]
         return _best(template, trials)
+
+    def with_details(self, template: Template, result: SearchResult) -> SearchResult:
+        """The result, or a better one whose cut differs in details; with its cycles at the ends of the
+        range."""
+        result, work = self.with_ends(template, result), replace(template.work, cut=result.best.cut)
+        details = LOWERINGS[template.work.op].details
+        trials = list(result.trials)
+        for cut in _once(details(template.target, work)) if details is not None else ():
+            trial, kernel = self._stacked(template, cut)
+            trials.append(trial if kernel is None else self._at_ends(trial, kernel))
+        return _best(template, trials)
+
+    def _stacked(self, template: Template, cut: Cut) -> tuple[Trial, Kernel | None]:
+        """The trial of a cut of a sequence, with the cycles that the phase before may hide."""
+        trial, kernel = self._generated(template, cut)
+        if kernel is not None and self.ahead is not None:
+            trial = replace(trial, ahead=self.ahead(kernel))
+        return trial, kernel
 
     def with_ends(self, template: Template, result: SearchResult) -> SearchResult:
         """The result with the cycles of its best trial at the ends of the range."""

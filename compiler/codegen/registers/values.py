@@ -216,14 +216,18 @@ class Registers:
         self.release(register)
         self._words += 1
         self.frame = max(self.frame, frame_bytes(self._words))
+        self._check_frame(LARGEST_FRAME)
         return variable
 
-    def more_spills(self, stack: int) -> frozenset[int]:
-        """Further values to spill; OutOfRegisters if none helps or the stack is too small."""
-        room = min(stack, LARGEST_FRAME)
+    def _check_frame(self, room: int) -> None:
+        """OutOfRegisters if spilled values need more than ``room`` bytes of stack."""
         if self.frame > room:
             found = f"{self.frame} bytes; allowed are {room}"
             raise OutOfRegisters(f"values that the core's registers do not hold need a stack of {found}")
+
+    def more_spills(self, stack: int) -> frozenset[int]:
+        """Further values to spill; OutOfRegisters if none helps or the stack is too small."""
+        self._check_frame(stack)
         return self.spills.more()
 
     def with_frame(self, lines: list[str]) -> list[str]:

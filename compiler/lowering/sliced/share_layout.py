@@ -13,8 +13,12 @@ from dataclasses import dataclass
 from compiler.codegen.expr import Value
 from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.dialect.planes import image_bytes, used_bytes
+from compiler.evaluation.sizes import always
 from compiler.graph import Shape
 from tx8isa.numbers.layouts import aligned_channels, full_blocks, tail_width
+
+_MOST_IMAGES = 32
+"""Most images in planes of which a tile has a part of each."""
 
 
 @dataclass(frozen=True)
@@ -81,13 +85,16 @@ def _gap(tensor: DdrTensor, shape: Shape) -> int:
 def is_possible(tensor: DdrTensor, axis: int, size: int) -> bool:
     """True if parts of ``size`` elements of an axis are some runs of a value.
 
-    In planes they are images, rows of whole images, or whole planes.
+    In planes they are images, rows of whole images, or whole planes; each of several images has commands of
+    its own.
     """
     shape = tensor.shape
     if not tensor.blocked:
         return True
     if axis == 0:
         return _gap(tensor, shape) == 0
+    if always(shape[0] > _MOST_IMAGES):
+        return False
     if axis == len(shape) - 1:
         return shape[axis] % BLOCK == size % BLOCK == 0
     return math.prod(shape[1:axis]) == 1

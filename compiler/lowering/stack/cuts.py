@@ -59,8 +59,7 @@ def stack_plan(cut: Cut) -> StackPlan:
 def stack_cuts(target: Target, work: SequenceWork) -> Iterator[Cut]:
     """Cuts by channels, then by rows, large blocks first; none if neither is possible.
 
-    The last cuts have bands on half of the tiles (higher bands, weights sent to fewer tiles), weights that
-    are sent two steps before their use, or fewer loads of weights.
+    The last cut has bands on half of the tiles: higher bands, and weights that are sent to fewer tiles.
     """
     stages = stages_of(work)
     if target.tiles > 1 and can_gather(work, stages, target.tiles, target.spm_bytes):
@@ -76,11 +75,19 @@ def stack_cuts(target: Target, work: SequenceWork) -> Iterator[Cut]:
     if len(stages.order) <= _MOST_STAGES_OF_ROWS:
         yield from (plan.cut() for plan in plans(target, stages))
     yield from cuts[1:]
-    if cuts and halves[0] is not None:
-        ahead = 2 if _has_long_copy(target, stages) else 1
-        if ahead > 1:
-            yield halo_cut(halves[0], ahead)
-        yield halo_cut(halves[0], ahead, together=_STEPS_TOGETHER)
+
+
+def stack_details(target: Target, work: SequenceWork) -> Iterator[Cut]:
+    """Cuts into the same bands, with weights that are sent two steps before their use or loaded together."""
+    stages = stages_of(work)
+    for tiles in (target.tiles, target.tiles // 2):
+        bands = bands_of(stages, tiles)
+        if bands is not None and work.cut == halo_cut(bands):
+            ahead = 2 if _has_long_copy(target, stages) else 1
+            if ahead > 1:
+                yield halo_cut(bands, ahead)
+            yield halo_cut(bands, ahead, together=_STEPS_TOGETHER)
+            return
 
 
 def _has_long_copy(target: Target, stages: Stages) -> bool:

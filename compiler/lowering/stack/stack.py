@@ -20,7 +20,7 @@ from compiler.lowering.record import Engine, SequenceWork, lowering
 from tx8isa.numbers.division import ceil_div
 
 from .constants import StackWeights, biases_of, weights_run
-from .cuts import BETWEEN, HALO, gathered_cut, plans, stack_cuts, stack_plan
+from .cuts import BETWEEN, HALO, gathered_cut, plans, stack_cuts, stack_details, stack_plan
 from .gathered import gathered_stack
 from .halo import halo_stack
 from .rows import RowPhase
@@ -32,6 +32,7 @@ from .values import StackBlock
     "Stack",
     order=Order.CHANNELS_LAST,
     cuts=stack_cuts,
+    details=stack_details,
     blocked=True,
     prefetch=True,
     engines=(Engine.MATRIX, Engine.VECTOR),

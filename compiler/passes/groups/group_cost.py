@@ -134,6 +134,14 @@ def with_ends(context: Context, template: Template, result: SearchResult) -> Sea
     return search_of(context, groups=result.best.kinds).with_ends(template, result)
 
 
+def with_details(context: Context, template: Template, result: SearchResult, groups: Shares) -> SearchResult:
+    """The result of a search for a stack that is made, with the best details of its division.
+
+    ``groups`` as in ``Estimates``.
+    """
+    return search_of(context, groups=groups).with_details(template, result)
+
+
 def write_decision(group: GroupOp, best: Trial) -> None:
     """Write the decision for a group into its attributes."""
     if best.cut is not None:

@@ -194,7 +194,7 @@ class PhaseCode:
         except ValueError:
             return None
         found = search.search_stack(template)
-        return None if found is None else found.best
+        return None if found is None else search.with_details(template, found).best
 
 
 def _check_parts(work: AnyWork, parts: Parts) -> None:
