@@ -1,4 +1,4 @@
-"""Exchanges between the tiles of a mesh: the all-gather of a value's columns or rows, and of weights.
+"""Exchanges between the tiles of a mesh: the all-gather of a value's columns or rows, and of weights; stores.
 
 All copies go over the DTE. Copies of weights may start after the exchange before, while the layers between
 are computed. Other tiles may write the target of a copy as soon as they have met for the exchange before,
@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 
 from compiler.codegen.expr import Value, minimum
 from compiler.codegen.kernel import Kernel
+from compiler.codegen.slices.aligned import Aligned
+from compiler.codegen.slices.long_runs import CompactSlice, out_of_planes, reorders
 from compiler.codegen.slices.shards import within
-from compiler.codegen.slices.tensors import DdrTensor
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor, dma_loops
 from compiler.codegen.teams.gather import Gather
 from compiler.codegen.teams.team import Team, power_of_two, send, tiles_from
 from compiler.evaluation.sizes import always
@@ -143,8 +145,9 @@ def exchange(
     values: Sequence[Outgoing],
     weights: Sequence[Weights],
     meanwhile: Callable[[], None],
+    meets: bool,
 ) -> None:
-    """Send this tile's share of values; all tiles wait until all have done so and weights have arrived.
+    """Send this tile's share of values; if it ``meets``, all tiles wait until all have and weights arrived.
 
     ``meanwhile`` writes code for the time of the copies: no engine of this tile computes then.
     """
@@ -153,11 +156,32 @@ def exchange(
     for value in values:
         value.send(kernel)
     meanwhile()
-    shared = [each for each in weights if each.gather is not None]
-    if not values and not shared:
+    if not meets:
         return
     participants.meet()
     for value in values:
         kernel.keep_alive(value.source)
-    for each in shared:
+    for each in weights:
         each.arrived()
+
+
+def store_rows(
+    kernel: Kernel, source: Aligned, matrix: DdrTensor, first: Value, part: tuple[Value, Value]
+) -> None:
+    """Write some rows of a slice of whole planes to a matrix; ``part``: the first row, and the number.
+
+    ``first``: the element at which the slice begins. It is copied as ``store_aligned`` copies all of it.
+    """
+    (begin, count), columns, each = part, matrix.shape[-1], matrix.bytes_each
+    first, rows, token = first + begin * columns, source.grid.room, f"wdma.{matrix.fmt.token}"
+    together = rows if columns == source.channels else 1
+    if reorders(kernel, CompactSlice(rows, 1, source.channels, each, together), loading=False):
+        compact = kernel.buffer("rows", rows * source.channels * each)
+        out_of_planes(kernel, matrix.fmt, source.base, compact, source.grid.positions, source.channels)
+        loops, place = dma_loops((columns, 1), (count, source.channels)), begin * (source.channels * each)
+        kernel.emit(token, dst=matrix.at(first), src=compact + place, **loops)
+        return
+    for plane in range(source.planes):
+        place = source.plane(plane) + begin * (BLOCK * each)
+        loops = dma_loops((columns, 1), (count, BLOCK))
+        kernel.emit(token, dst=matrix.at(first + plane * BLOCK), src=place, **loops)

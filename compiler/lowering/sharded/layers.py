@@ -19,6 +19,8 @@ QUANTISE = "QuantiseInt8"
 ATTENTION = "FusedAttention"
 PARTS = 3
 """Queries, keys and values."""
+_MOST_KEPT = 1 << 20
+"""Most bytes of weights that stay in the scratchpad of a tile for products after the first one."""
 
 
 @dataclass(frozen=True)
@@ -178,6 +180,14 @@ class AttentionLayer:
         return self.work.input(0)
 
     @property
+    def mask(self) -> DdrTensor | None:
+        """The mask [queries or 1, keys] of all heads."""
+        if not self.work.has(3):
+            return None
+        given = self.work.input(3)
+        return given.viewed(given.size // given.shape[-1], given.shape[-1])
+
+    @property
     def columns(self) -> int:
         return self.heads * self.depth
 
@@ -249,6 +259,33 @@ class Layers:
             if isinstance(each, AttentionLayer) and each.source.symbol == layer.result.symbol
         ]
         return users[0] if users else None
+
+
+def earlier_weights(layers: Layers, columns: int) -> dict[int, int]:
+    """For the stage of each product whose weights are in the scratchpad already: the stage that loaded them.
+
+    ``columns``: the mesh columns that share them. Weights stay while all that stay have room.
+    """
+    first: dict[object, int] = {}
+    found: dict[int, int] = {}
+    room = _MOST_KEPT
+    for layer in layers.order:
+        if not isinstance(layer, ProductLayer):
+            continue
+        heads = layers.user_of_heads(layer)
+        form = (
+            None
+            if heads is None
+            else (heads.parts, heads.depth, heads.work.spec.number("scale"), heads.quantised)
+        )
+        affine = None if layer.affine is None else layer.stage  # weights with a factor of their own
+        key = layer.matrix.symbol, layer.transposed, layer.of_bytes, form, affine
+        before = first.setdefault(key, layer.stage)
+        size = layer.inner * layer.columns // columns * layer.weight_fmt.bits // 8
+        if before != layer.stage and (before in found.values() or size <= room):
+            room -= 0 if before in found.values() else size
+            found[layer.stage] = before
+    return found
 
 
 def read_by(layer: Layer) -> Iterator[DdrTensor]:

@@ -10,7 +10,7 @@ from compiler.dialect.homes import WHOLE, Home
 from compiler.lowering.record import ALL_GATHER, Placement, SequenceWork, StageExchange
 from tx8isa.numbers.formats import Format
 
-from .layers import AttentionLayer, Layers, NormalizationLayer, ProductLayer, QuantiseLayer
+from .layers import AttentionLayer, Layers, NormalizationLayer, ProductLayer, QuantiseLayer, earlier_weights
 from .mesh import Mesh, mesh_of
 from .reading import layers_of
 
@@ -46,6 +46,10 @@ def _homes(layers: Layers) -> Iterator[tuple[str, Home]]:
         elif isinstance(layer, NormalizationLayer):
             for tensor in layer.parameters:
                 yield tensor.symbol, Home((WHOLE,) * len(tensor.shape))
+        elif isinstance(layer, AttentionLayer) and layer.mask is not None:
+            rows = WHOLE if layer.mask.shape[-2] == 1 else ROWS
+            outer = len(layer.work.input(3).shape) - 2
+            yield layer.mask.symbol, Home((*(WHOLE,) * outer, *[rows] * (outer >= 0), WHOLE))
     sharded = _sharded(layers)
     for layer in layers.order:
         for result in dict.fromkeys((layer.work.output, layer.result)):
@@ -90,8 +94,9 @@ def exchanges_of_values(layers: Layers, mesh: Mesh) -> Iterator[StageExchange]:
 
 def exchanges_of_weights(layers: Layers, mesh: Mesh) -> Iterator[StageExchange]:
     """The all-gathers of weights: each tile of a mesh column reads a part of them."""
+    kept = earlier_weights(layers, mesh.columns)
     for layer in layers.order:
-        if isinstance(layer, ProductLayer) and mesh.rows > 1:
+        if isinstance(layer, ProductLayer) and mesh.rows > 1 and layer.stage not in kept:
             yield StageExchange(ALL_GATHER, layer.matrix.symbol, ROWS, layer.stage)
 
 

@@ -62,26 +62,18 @@ def load_constants(
     shared: bool,
     vectors: ByteVectors | None,
     bias: ColumnBias | None,
+    kept: Weights | None = None,
 ) -> PreparedProduct:
     """Start to load the constants of a product for ``rows`` rows; ``heads``: the attention that it is for.
 
     ``shared``: whether the tiles of a mesh column send each other parts of the weights. ``vectors``: for a
     product of bytes. ``bias``: for a product of floats, the initial sums of the first part. If other initial
-    sums are needed and the bias is not in parts, it is loaded with the last part.
+    sums are needed and the bias is not in parts, it is loaded with the last part. ``kept``: weights that an
+    earlier product has loaded.
     """
     kernel, layer = participants.kernel, part.layer
-    width, fmt = layer.columns // participants.mesh.columns, layer.weight_fmt
-    blocks = [
-        blocks_of(layer, heads, column, participants.mesh.columns)
-        for column in range(participants.mesh.columns)
-    ]
-    size = part.inner * width
-    symbol = kernel.lazy_constant(
-        "weights", fmt, size * participants.mesh.columns, lambda: _weight_image(part, blocks)
-    ).symbol
-    run = DdrTensor(symbol, fmt, (size * participants.mesh.columns,)), participants.column * size, size
-    weights = Weights(participants, run, kernel.buffer("w", size * fmt.bits // 8), shared)
-    weights.load()
+    width = layer.columns // participants.mesh.columns
+    weights = kept or _loaded_weights(participants, part, heads, shared)
     table = load_table(kernel, layer) if part.ends and is_looked_up(layer) else None
     if vectors is not None:
         return PreparedProduct(weights, vectors=vectors, table=table)
@@ -97,6 +89,20 @@ def load_constants(
         else:
             repeat_rows(kernel, start, bias.base, WORD * heads.depth, width // heads.depth, rows)
     return PreparedProduct(weights, start=start, table=table)
+
+
+def _loaded_weights(
+    participants: Participants, part: ProductPart, heads: AttentionLayer | None, shared: bool
+) -> Weights:
+    """Start to load a tile's columns of a part of a matrix."""
+    kernel, layer, columns = participants.kernel, part.layer, participants.mesh.columns
+    blocks = [blocks_of(layer, heads, column, columns) for column in range(columns)]
+    size, fmt = part.inner * layer.columns // columns, layer.weight_fmt
+    symbol = kernel.lazy_constant("weights", fmt, size * columns, lambda: _weight_image(part, blocks)).symbol
+    run = DdrTensor(symbol, fmt, (size * columns,)), participants.column * size, size
+    weights = Weights(participants, run, kernel.buffer("w", size * fmt.bits // 8), shared)
+    weights.load()
+    return weights
 
 
 def _weight_image(part: ProductPart, blocks: Sequence[Sequence[ColumnBlock]]) -> Array:

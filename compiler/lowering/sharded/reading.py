@@ -46,11 +46,11 @@ def layers_of(work: SequenceWork) -> Layers:
         if layer.source.symbol in wide and not isinstance(layer, QuantiseLayer):
             raise ValueError("a layer of values in FP32")
         if isinstance(layer, AttentionLayer):
-            _check_attention(found, layer)
+            _check_attention(work, found, layer)
     return found
 
 
-def _check_attention(layers: Layers, layer: AttentionLayer) -> None:
+def _check_attention(work: SequenceWork, layers: Layers, layer: AttentionLayer) -> None:
     """Its operand must be a product without other users, and without steps after the sums."""
     name = layer.source.symbol
     makers = [each for each in layers.order if each.result.symbol == name]
@@ -58,17 +58,20 @@ def _check_attention(layers: Layers, layer: AttentionLayer) -> None:
     maker = makers[0] if makers else None
     if not isinstance(maker, ProductLayer) or maker.steps or maker.residuals or maker.quantised:
         raise ValueError("attention without the product of its queries, keys and values")
-    if any(user is not layer for user in users):
+    if any(user is not layer for user in users) or name in results_of(work):
         raise ValueError("queries, keys and values that others use too")
+    if layer.mask is not None and layer.mask.symbol in layers.made:
+        raise ValueError("attention with a mask that another layer computes")
 
 
 def _quantised_at_once(work: SequenceWork, stages: Sequence[Layer]) -> tuple[Layer, ...]:
     """The layers; a value that is read only as bytes is quantised by the layer that computes it."""
     readers = Counter(tensor.symbol for layer in stages for tensor in read_by(layer))
+    results = results_of(work)
     found: dict[str, Layer] = {}
     for layer in stages:
         maker = found.get(layer.source.symbol)
-        alone = readers[layer.source.symbol] == 1 and layer.source.symbol != work.output.symbol
+        alone = readers[layer.source.symbol] == 1 and layer.source.symbol not in results
         if isinstance(layer, QuantiseLayer) and maker is not None and alone and maker.result.fmt.is_float:
             assert not isinstance(maker, QuantiseLayer)
             del found[layer.source.symbol]
@@ -78,6 +81,11 @@ def _quantised_at_once(work: SequenceWork, stages: Sequence[Layer]) -> tuple[Lay
         else:
             found[layer.result.symbol] = layer
     return tuple(sorted(found.values(), key=lambda layer: layer.stage))
+
+
+def results_of(work: SequenceWork) -> dict[str, DdrTensor]:
+    """The values of a sequence that are stored, by symbol."""
+    return {tensor.symbol: tensor for tensor in (*work.others, work.output)}
 
 
 def can_be_sharded(work: AnyWork) -> bool:
@@ -200,9 +208,11 @@ def _attention(work: Work) -> AttentionLayer:
     _check_format(work)
     call, source = work.spec, work.input(0)
     views = [matrices(call, index) for index in range(PARTS)]
-    if work.has(3) or call.number("softcap") or call.integer("zero_rows") or len(views[0].shape) != 4:
-        raise ValueError("attention with a mask or a bound")
+    if call.number("softcap") or len(views[0].shape) != 4:
+        raise ValueError("attention with a bound")
     batch, heads, rows, depth = views[0].shape
+    if work.has(3) and not _serves_all_heads(work.input(3), rows):
+        raise ValueError("attention with a mask for each head, or of another size")
     pitch = PARTS * heads * depth
     regular = all(
         work.input(index).symbol == source.symbol
@@ -215,3 +225,10 @@ def _attention(work: Work) -> AttentionLayer:
         raise ValueError("attention of views that are not the columns of one matrix")
     parts = [view.offset // (heads * depth) for view in views]
     return AttentionLayer(work, rows, heads, depth, (parts[0], parts[1], parts[2]))
+
+
+def _serves_all_heads(mask: DdrTensor, rows: int) -> bool:
+    """True if a mask is one matrix of floats, with a number for each key, and a row for each query or one."""
+    several = mask.shape[-2] if len(mask.shape) > 1 else 1
+    whole = mask.shape[-1:] == (rows,) and several in (rows, 1) and mask.size == several * rows
+    return whole and mask.fmt.is_float

@@ -10,19 +10,12 @@ computed, and sends it to the others.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from compiler.codegen.expr import Value
 from compiler.codegen.kernel import Kernel, Target
-from compiler.codegen.slices.aligned import (
-    Aligned,
-    Grid,
-    load_aligned,
-    narrowed_slice,
-    slice_buffer,
-    store_aligned,
-)
-from compiler.codegen.slices.long_runs import CompactSlice, out_of_planes, reorders
-from compiler.codegen.slices.tensors import BLOCK, DdrTensor, dma_loops
+from compiler.codegen.slices.aligned import Grid, load_aligned, narrowed_slice, slice_buffer, store_aligned
+from compiler.codegen.slices.tensors import BLOCK, DdrTensor
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.spm import SpmOverflow
 from compiler.codegen.teams.gather import enter
@@ -30,23 +23,34 @@ from compiler.lowering.record import Cut, Engine, SequenceWork, StageExchange, e
 from compiler.lowering.stack.constants import BIAS_PARTS
 from tx8isa.numbers.formats import Format
 
-from .attention import AttentionTables, attend, attention_tables
+from .attention import AttentionTables, TileMask, attend, attention_tables, load_mask
 from .biases import ColumnBias, load_biases
 from .byte_product import ByteVectors, load_byte_vectors, quantised_slice
 from .divisions import fits, meshes
-from .exchange import Outgoing, Participants, exchange
-from .layers import PARTS, AttentionLayer, Layer, Layers, NormalizationLayer, ProductPart, QuantiseLayer
+from .exchange import Outgoing, Participants, Weights, exchange, store_rows
+from .layers import (
+    PARTS,
+    AttentionLayer,
+    Layer,
+    Layers,
+    NormalizationLayer,
+    ProductPart,
+    QuantiseLayer,
+    earlier_weights,
+)
 from .mesh import Gathered, Heads, Mesh, ShardedMatrix, mesh_of
 from .normalization import Normalizer, folded
 from .placement import exchanges_of_values, exchanges_of_weights, gathered_format
 from .product import PreparedProduct, load_constants, load_piece, multiply, multiply_heads
-from .reading import layers_of
+from .reading import layers_of, results_of
 from .schedule import Superstep, Task, steps_of
 
 _WORKERS = (1, 2)
 """The workers that load weights, in turns."""
 
 
+_LOADED_AHEAD = 3
+"""Supersteps from the one whose exchange lets a worker load weights to the one that uses them."""
 _EARLY = 2
 """Supersteps whose weights are loaded before the tiles meet for the first time."""
 
@@ -97,6 +101,10 @@ class _Phase:
         self.steps = steps_of(layers, mesh, exchanges)
         self.exchanged = {each.symbol for each in exchanges}
         self.rows = self.participants.share
+        self.kept = earlier_weights(layers, mesh.columns)
+        self.meetings = self._meetings()
+        self.weights: dict[tuple[int, int], Weights] = {}
+        """The weights of parts of products, by the stage and the first row of the matrix."""
         self.prepared: dict[ProductPart, PreparedProduct] = {}
         self.byte_vectors: dict[str, ByteVectors] = {}
         self.biases: dict[str, ColumnBias] = {}
@@ -106,6 +114,9 @@ class _Phase:
         self.targets: dict[str, Value] = {}
         """Addresses at which the data of the next exchange will arrive."""
         self.tables: AttentionTables | None = None
+        self.results = results_of(work)
+        self.masks: dict[tuple[str, int], TileMask] = {}
+        """This tile's rows of masks, transposed."""
         self.normalizer = Normalizer(kernel, layers, self.rows)
 
     def _exchanges(self) -> tuple[StageExchange, ...]:
@@ -117,6 +128,10 @@ class _Phase:
     def _is_shared(self, part: ProductPart) -> bool:
         """True if the tiles of a mesh column send each other the weights of a product."""
         return part.layer.matrix.symbol in self.exchanged
+
+    def _is_loaded(self, part: ProductPart) -> bool:
+        """True if a step loads the weights of a product; those of an earlier one may have stayed."""
+        return part.layer.stage not in self.kept
 
     def load_constants(self) -> None:
         """Load the constants of the first layers, which do not depend on earlier phases.
@@ -141,7 +156,7 @@ class _Phase:
         self._load_inputs()
         for number, step in enumerate(self.steps):
             self._exchange(number, step)
-            if self._meets(step):
+            if self.meetings[number]:
                 self._reserve_from(number + 1)
             self._send_weights(number + 1)
             for task in step.tasks:
@@ -160,10 +175,12 @@ class _Phase:
                 shared = self._is_shared(part)
                 symbol = part.layer.result.symbol
                 vectors, bias = self.byte_vectors.get(symbol), self.biases.get(symbol)
+                before = self.weights.get((self.kept.get(part.layer.stage, -1), part.first))
                 with self.kernel.computing(_name_of(part)):
                     self.prepared[part] = load_constants(
-                        self.participants, part, user, self.rows, shared, vectors, bias
+                        self.participants, part, user, self.rows, shared, vectors, bias, before
                     )
+                self.weights[part.layer.stage, part.first] = self.prepared[part].weights
 
     def _load_inputs(self) -> None:
         """All columns of this tile's rows of the values that the layers read whole."""
@@ -181,16 +198,29 @@ class _Phase:
 
     # --- exchanges --------------------------------------------------------------------------------------
 
-    def _meets(self, step: Superstep) -> bool:
-        """True if all tiles meet in the exchange of a step."""
-        shares = any(map(self._is_shared, step.products))
-        return shares or step.gathered is not None or step.keys is not None
+    def _meetings(self) -> list[bool]:
+        """For each step, True if all tiles meet in its exchange.
+
+        They also meet before the weights of a later step, which they send each other, are loaded: only then
+        do their targets have buffers.
+        """
+        found: list[bool] = []
+        needed = [
+            step.gathered is not None
+            or step.keys is not None
+            or any(self._is_shared(part) and self._is_loaded(part) for part in step.products)
+            for step in self.steps
+        ]
+        for number, own in enumerate(needed):
+            apart = any(found) and not any(found[-_LOADED_AHEAD + 1 :])
+            found.append(own or (apart and any(needed[number:])))
+        return found
 
     def _reserve_from(self, number: int) -> None:
         """Reserve targets up to the next exchange in which all tiles meet, beginning with step ``number``."""
-        for step in self.steps[number:]:
+        for step, meets in zip(self.steps[number:], self.meetings[number:], strict=True):
             self._reserve(step)
-            if self._meets(step):
+            if meets:
                 return
 
     def _reserve(self, step: Superstep) -> None:
@@ -205,7 +235,8 @@ class _Phase:
                     self.targets[symbol] = kernel.buffer("gathered", size)
                 kernel.receive(self.targets[symbol])
         for part in filter(self._is_shared, step.products):
-            kernel.receive(self.prepared[part].weights.target)
+            if self._is_loaded(part):
+                kernel.receive(self.prepared[part].weights.target)
 
     def _bytes(self, maker: Layer, copies: int) -> int:
         """Bytes of all columns of this tile's rows; of keys and values: of this tile's heads for all rows."""
@@ -226,7 +257,8 @@ class _Phase:
     def _send_weights(self, number: int) -> None:
         """Send the parts of the weights of a step, if they are shared."""
         for part in self.steps[number].products if number < len(self.steps) else ():
-            self.prepared[part].weights.send()
+            if self._is_loaded(part):
+                self.prepared[part].weights.send()
 
     def _exchange(self, number: int, step: Superstep) -> None:
         products = list(step.products)
@@ -242,13 +274,14 @@ class _Phase:
             part = self._keys_and_values(self.heads[step.keys])
             size = part.count * part.head_bytes
             values.append(Outgoing(self.participants.own_column, part.base, self.targets[step.keys], size))
-        weights = [self.prepared[part].weights for part in products]
-        exchange(self.participants, values, weights, lambda: self._load_ahead(number))
+        weights = [self.prepared[part].weights for part in filter(self._is_loaded, products)]
+        ahead = partial(self._load_ahead, number)
+        exchange(self.participants, values, weights, ahead, self.meetings[number])
 
     def _load_ahead(self, number: int) -> None:
         """Let the worker that has loaded the parts of the next step's weights go on."""
         self._await_weights(number + 1)
-        self._load_weights(number + 3)
+        self._load_weights(number + _LOADED_AHEAD)
 
     @staticmethod
     def _keys_and_values(heads: Heads) -> Heads:
@@ -271,9 +304,9 @@ class _Phase:
             self._multiply(task)
             if not task.ends:
                 return
-        if layer is self.layers.order[-1]:
+        if symbol in self.results:
             self._store(layer)
-        elif self.mesh.columns == 1 and symbol in self.sharded:
+        if self.mesh.columns == 1 and symbol in self.sharded:
             own = self.sharded[symbol]
             self.gathered[symbol] = Gathered(own.base, own.fmt, own.rows, own.width)
 
@@ -323,7 +356,15 @@ class _Phase:
             width = layer.depth * (each if self.rows <= BLOCK else 1)
             self.tables = attention_tables(kernel, layer.rows, layer.depth, width, found.fmt)
         target = layer.result.fmt if layer.quantised is not None else found.fmt
-        return attend(kernel, found.part(0, each), keys, values, self.tables, target)
+        mask = None if layer.mask is None else self._mask(layer.mask.symbol, layer, found.fmt)
+        return attend(kernel, found.part(0, each), keys, values, self.tables, target, mask)
+
+    def _mask(self, symbol: str, layer: AttentionLayer, fmt: Format) -> TileMask:
+        """The mask of a layer; layers with the same mask load it once."""
+        key = symbol, layer.work.spec.integer("zero_rows")
+        if key not in self.masks:
+            self.masks[key] = load_mask(self.participants, layer, fmt)
+        return self.masks[key]
 
     def _of_all_rows(self, own: Heads, arrived: Value) -> Heads:
         """Keys and values of all rows, head by head; they have arrived mesh row by mesh row."""
@@ -344,34 +385,12 @@ class _Phase:
         return Heads(target, own.fmt, own.count, own.rows * rows, own.depth)
 
     def _store(self, layer: Layer) -> None:
-        """The result of the sequence: this tile's columns of its rows."""
+        """A result of the sequence: this tile's columns of its rows."""
         participants, result, columns = self.participants, self._own(layer.result), layer.columns
-        matrix = self.work.output.viewed(self.layers.rows, columns)
+        matrix = self.results[layer.result.symbol].viewed(self.layers.rows, columns)
         first = participants.first_row * columns + participants.column * result.width
         if participants.even:
             store_aligned(self.kernel, result.slice, matrix, first, columns)
             return
         with participants.own_rows() as (skipped, count):
-            _store_rows(self.kernel, result.slice, matrix, first, (skipped, count))
-
-
-def _store_rows(
-    kernel: Kernel, source: Aligned, matrix: DdrTensor, first: Value, part: tuple[Value, Value]
-) -> None:
-    """Write some rows of a slice of whole planes to a matrix; ``part``: the first row, and the number.
-
-    ``first``: the element at which the slice begins. It is copied as ``store_aligned`` copies all of it.
-    """
-    (begin, count), columns, each = part, matrix.shape[-1], matrix.bytes_each
-    first, rows, token = first + begin * columns, source.grid.room, f"wdma.{matrix.fmt.token}"
-    together = rows if columns == source.channels else 1
-    if reorders(kernel, CompactSlice(rows, 1, source.channels, each, together), loading=False):
-        compact = kernel.buffer("rows", rows * source.channels * each)
-        out_of_planes(kernel, matrix.fmt, source.base, compact, source.grid.positions, source.channels)
-        loops, place = dma_loops((columns, 1), (count, source.channels)), begin * (source.channels * each)
-        kernel.emit(token, dst=matrix.at(first), src=compact + place, **loops)
-        return
-    for plane in range(source.planes):
-        place = source.plane(plane) + begin * (BLOCK * each)
-        loops = dma_loops((columns, 1), (count, BLOCK))
-        kernel.emit(token, dst=matrix.at(first + plane * BLOCK), src=place, **loops)
+            store_rows(self.kernel, result.slice, matrix, first, (skipped, count))

@@ -28,13 +28,14 @@ from compiler.passes.patterns import SequencePattern
 from compiler.search import SearchResult, Template, Trial
 
 from .borders import Borders
+from .dependences import RunOrder
 from .foresight import Foresight, Numbers, least_cycles
 from .group_cost import decide_as_planned, planned_kinds, with_ends
 from .group_mapping import GroupMappingPass
 from .growth import grown
 from .layer_cost import LEAST_BARRIERS
-from .sequences import GroupNames, Joint, Sequences, make_as_planned
-from .views import users_of
+from .sequences import GroupNames, Joint, Sequences, make_as_planned, makes_state, move_to_first
+from .views import state_edges, users_of
 
 _SUM = "Int8Sum"
 _SHORT = 2
@@ -63,7 +64,10 @@ class GroupStackPass:
         """Make the sequences that save the most cycles."""
         made = _Stacker(context, kinds, list(operations(module))).best_stacks()
         for sequences, joint in made:
-            sequences.make(joint)
+            found = list(operations(module))
+            one = sequences.make(joint)
+            if len(one.results) > 1:
+                move_to_first(found, joint.groups, one)
         results = [joint.result for _, joint in made]
         for sequences in kinds:
             if sequences.pattern.kind.grows:
@@ -177,6 +181,11 @@ class _Candidates:
         return ending
 
     @cached_property
+    def _order(self) -> RunOrder:
+        found = sorted(self.position, key=self.position.__getitem__)
+        return RunOrder(found, state_edges(found))
+
+    @cached_property
     def _foresight(self) -> Foresight:
         return Foresight(self.borders, self.found)
 
@@ -244,11 +253,20 @@ class _Candidates:
         return _Stack(self, numbers, gain) if gain > self._least else None
 
     def _sequences(self, last: GroupOp) -> Iterator[list[GroupOp]]:
-        """Sequences of groups that end with ``last``: of two groups, of three, and so on; or the longest."""
+        """Sequences of groups that end with ``last``: of two groups, of three, and so on; or the longest.
+
+        With several results there are two longest ones: without and with values that others need.
+        """
+        for several in (False, True) if self.pattern.kind.several and not self.grows else (False,):
+            yield from self._sequences_before(last, several)
+
+    def _sequences_before(self, last: GroupOp, several: bool) -> Iterator[list[GroupOp]]:
         groups, inside, owners = [last], {last}, {*self.borders.owners[last]}
         left = self.pattern.most - _counts(last)
         while left > 0 and self._takes(groups[0]):
-            ready = [owner for owner in owners if self._users(owner) <= inside and self._takes(owner)]
+            ready = [
+                owner for owner in owners if self._is_ready(owner, inside, several) and self._takes(owner)
+            ]
             before = max(ready, key=self.position.__getitem__, default=None)
             if before is None:
                 break
@@ -260,6 +278,15 @@ class _Candidates:
                 yield groups
         if self.pattern.kind.longest and len(groups) > 1:
             yield groups
+
+    def _is_ready(self, owner: GroupOp, inside: set[GroupOp], several: bool) -> bool:
+        """True if a group can be in a sequence with ``inside``: others do not need its results, or with
+        ``several`` nothing inside waits for those others."""
+        if self._users(owner) <= inside:
+            return True
+        if not several or makes_state(owner):
+            return False
+        return not any(isinstance(each, GroupOp) for each in self._order.between({owner, *inside}))
 
     def _takes(self, group: GroupOp) -> bool:
         if group not in self._taken:
@@ -295,7 +322,11 @@ class _Stacker:
                 if kind.grows:
                     kind.leave_out(taken)
         best = self._settled(self.kinds)
-        return [(stack.candidates.sequences, stack.joint) for stack in best if stack.joint is not None]
+        return [
+            (stack.candidates.sequences, stack.candidates.sequences.detailed(stack.joint))
+            for stack in best
+            if stack.joint is not None
+        ]
 
     def _settled(self, kinds: Sequence[_Candidates]) -> list[_Stack]:
         """Return the best stacks of some kinds. A stack whose cycles are only predicted is searched first."""

@@ -18,12 +18,12 @@ from compiler.passes.patterns import SequencePattern
 from compiler.passes.patterns.sequences import ANY
 from compiler.passes.work import stages_of_group, target_of, together, unaliased, work_of
 from compiler.search import SearchResult, Template, Trial, signature, template_key
-from compiler.search.cost import added
+from compiler.search.cost import Shares, added
 from compiler.search.plan import OTHER, Plan, PlanMisfit, PlannedSequence
 
 from .borders import Borders
 from .dependences import RunOrder, in_order
-from .group_cost import stack_decisions, with_ends, write_decision
+from .group_cost import stack_decisions, with_details, with_ends, write_decision
 from .grouping import Members, dissolve, group
 from .views import state_edges, users_of
 
@@ -116,11 +116,21 @@ class Sequences:
             self.pattern.kind.check(template.work)
         except ValueError:
             return None
-        alone = added(self.decided[each].kinds for each in groups if each in self.decided)
-        result = stack_decisions(self.context, alone)(template)
+        result = stack_decisions(self.context, self.kinds_of(groups))(template)
         if result is not None:
             self.tried.append(template)
         return result
+
+    def kinds_of(self, groups: Sequence[GroupOp]) -> Shares:
+        """The shares of the groups in the kinds of commands of the program."""
+        return added(self.decided[each].kinds for each in groups if each in self.decided)
+
+    def detailed(self, joint: Joint) -> Joint:
+        """A joint that will be made, with the best details of its division."""
+        template = Template(joint.result.key, joint.work, target_of(self.context))
+        found = with_details(self.context, template, joint.result, self.kinds_of(joint.groups))
+        self.by_key[template.key] = found
+        return Joint(joint.groups, joint.work, found)
 
     def results(self) -> Iterator[tuple[Template, SearchResult]]:
         """The sequences that were searched."""
@@ -168,10 +178,14 @@ class Sequences:
 
 
 def can_grow(sequences: Sequences, group: GroupOp) -> bool:
-    """True if a group can be a part of another; one that computes the new value of a state cannot."""
+    """True if a group can be a part of another whose results others need."""
+    return not makes_state(group) and sequences.takes(group)
+
+
+def makes_state(group: GroupOp) -> bool:
+    """True if a group computes the new value of a state."""
     users = (user for value in group.results for user in users_of(value))
-    states = any(isinstance(user, OutputOp) and user.state is not None for user in users)
-    return not states and sequences.takes(group)
+    return any(isinstance(user, OutputOp) and user.state is not None for user in users)
 
 
 def move_to_first(found: Sequence[TensorOperation], groups: Sequence[GroupOp], made: GroupOp) -> None:
@@ -258,10 +272,10 @@ def _make_as_planned(module: ModuleOp, sequences: Sequences, wanted: PlannedSequ
     groups, found = [known[name] for name in wanted.groups], list(operations(module))
     _check_places(sequences, groups, wanted.grown, found)
     sequences.pattern.kind.check(sequences.work(groups))
+    kinds = sequences.kinds_of(groups)
     made = sequences.join(groups, wanted.grown)
-    kinds = added(sequences.decided[each].kinds for each in groups if each in sequences.decided)
     sequences.decided[made] = Trial(None, None, kinds=kinds)
-    if wanted.grown:
+    if len(made.results) > 1:
         move_to_first(found, groups, made)
 
 
@@ -277,10 +291,11 @@ def _check_places(
     for each in found:
         if each in between and isinstance(each, GroupOp | ControlOperation):
             raise ValueError(f"node '{each.node.data}' is between its groups and does not belong to it")
-    if not grown:
-        needed = results_of(groups)
-        for each in groups[:-1]:
-            if any(value in needed for value in each.results):
-                raise ValueError(f"others need what node '{each.node.data}' computes; expected grown")
-    elif not sequences.pattern.kind.grows:
+    if grown and not sequences.pattern.kind.grows:
         raise ValueError("sequences of this kind do not grow")
+    if grown or (sequences.pattern.kind.several and not sequences.pattern.kind.grows):
+        return
+    needed = results_of(groups)
+    for each in groups[:-1]:
+        if any(value in needed for value in each.results):
+            raise ValueError(f"others need what node '{each.node.data}' computes; expected grown")

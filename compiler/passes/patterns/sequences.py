@@ -29,8 +29,9 @@ class SequenceKind:
     operator may begin one, and a sequence records where its stages begin. ``takes`` is True if a group can be
     in a sequence. ``check`` raises ValueError for an impossible sequence. ``place`` returns the homes of the
     values of a sequence with a cut. ``longest``: among sequences that end with the same group, or inside one
-    that saves time, only the longest is tried. ``grows``: True if a sequence can have several results, so
-    that other groups may need its intermediate values.
+    that saves time, only the longest is tried. ``several``: True if a sequence can have several results, so
+    that other groups may need its intermediate values. ``grows``: True if groups become a sequence of this
+    kind by growth, around any value.
     """
 
     table: str
@@ -40,17 +41,27 @@ class SequenceKind:
     check: Callable[[SequenceWork], object]
     place: Callable[[Target, SequenceWork], Placement]
     longest: bool = False
+    several: bool = False
     grows: bool = False
 
 
 STACKS = SequenceKind("stack", "Stack", begins_stage, can_be_stage, stages_of, stack_placement)
 SHARDS = SequenceKind(
-    "sharded", "Sharded", begins_layer, can_be_sharded, layers_of, sharded_placement, longest=True
+    "sharded",
+    "Sharded",
+    begins_layer,
+    can_be_sharded,
+    layers_of,
+    sharded_placement,
+    longest=True,
+    several=True,
 )
 POOLED_CONVOLUTIONS = SequenceKind(
     "pooled", "Pooled", begins_pooled, can_be_pooled, check_pooled, pooled_placement
 )
-SLICES = SequenceKind("sliced", "Sliced", None, can_be_sliced, check_sliced, sliced_placement, grows=True)
+SLICES = SequenceKind(
+    "sliced", "Sliced", None, can_be_sliced, check_sliced, sliced_placement, several=True, grows=True
+)
 KINDS = (STACKS, SHARDS, POOLED_CONVOLUTIONS, SLICES)
 
 

@@ -18,6 +18,7 @@ class Net:
         self.rows, self.columns = rows, columns
         self.nodes: list[NodeSpec] = []
         self.constants: dict[str, Array] = {}
+        self.inputs: dict[str, tuple[int, ...]] = {"x": (1, rows, columns)}
         self.values = 0
 
     def node(self, op: str, *operands: str, **attrs: object) -> str:
@@ -43,8 +44,11 @@ class Net:
             operands.append(self.constant(draw(columns, seed=seed + 50)))
         return self.node(op, x, *operands, axis=-1)
 
-    def attention(self, x: str, heads: int, mask: Array | None = None) -> str:
-        """Attention with heads as adjacent columns of queries, keys and values of ``x``; adds ``mask``."""
+    def attention(self, x: str, heads: int, mask: str | None = None, operator: bool = False) -> str:
+        """Attention with heads as adjacent columns of queries, keys and values of ``x``; adds ``mask``.
+
+        With ``operator`` it is a single node, which gives 0 where a mask hides all keys.
+        """
         width, depth = self.columns, self.columns // heads
         split = self.constant(ints(1, self.rows, heads, depth))
 
@@ -53,19 +57,23 @@ class Net:
                 "Transpose", self.node("Reshape", self.product(x, width, width), split), perm=order
             )
 
+        whole = self.constant(ints(1, self.rows, width))
+        if operator:
+            operands = [part((0, 2, 1, 3)) for _ in range(3)] + ([] if mask is None else [mask])
+            mixed = self.node("Attention", *operands)
+            return self.node("Reshape", self.node("Transpose", mixed, perm=(0, 2, 1, 3)), whole)
         scores = self.node("MatMul", part((0, 2, 1, 3)), part((0, 2, 3, 1)))
         scaled = self.node("Mul", scores, self.constant(np.float32(depth**-0.5)))
         if mask is not None:
-            scaled = self.node("Add", scaled, self.constant(mask))
+            scaled = self.node("Add", scaled, mask)
         mixed = self.node("MatMul", self.node("Softmax", scaled, axis=-1), part((0, 2, 1, 3)))
-        whole = self.constant(ints(1, self.rows, width))
         return self.node("Reshape", self.node("Transpose", mixed, perm=(0, 2, 1, 3)), whole)
 
-    def graph(self) -> Graph:
-        """The last node makes the output ``y``."""
+    def graph(self, *others: str) -> Graph:
+        """The last node makes the output ``y``; ``others`` are outputs too."""
         op, operands, _, attrs = self.nodes[-1]
         self.nodes[-1] = (op, operands, ["y"], attrs)
-        return graph(self.nodes, {"x": (1, self.rows, self.columns)}, self.constants, opset=24)
+        return graph(self.nodes, self.inputs, self.constants, (*others, "y"), opset=24)
 
 
 def mlp(rows: int = 64, columns: int = 256, bias: bool = True, activation: str = "Relu") -> Graph:
