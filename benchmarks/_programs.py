@@ -80,13 +80,49 @@ def _product(m: int, k: int, n: int) -> Program:
     return Program(f"product-{m}x{k}x{n}", text)
 
 
-def _attention(name: str, heads: int, shared: int, queries: int, keys: int, width: int, how: str) -> Program:
-    ends = f"float[1, {heads}, {queries}, {width}] q, float[1, {shared}, {keys}, {width}] k"
+def _attention(
+    name: str, heads: int, shared: int, queries: int, keys: int, width: int, how: str, kind: str = "float"
+) -> Program:
+    ends = f"{kind}[1, {heads}, {queries}, {width}] q, {kind}[1, {shared}, {keys}, {width}] k"
     text = (
-        f"({ends}, float[1, {shared}, {keys}, {width}] v) => (float[1, {heads}, {queries}, {width}] y) "
+        f"({ends}, {kind}[1, {shared}, {keys}, {width}] v) => ({kind}[1, {heads}, {queries}, {width}] y) "
         f"{{ y = Attention{how}(q, k, v) }}"
     )
-    return Program(name, text)
+    return Program(name, text, ("--dtype", "fp16" if kind == "float" else "bf16"))
+
+
+def _block(
+    name: str, mask: str = "", batch: int = 1, inner: bool = False, heads: tuple[int, int] = (8, 32)
+) -> Program:
+    """A transformer block of 128 tokens; its mask is an input or causal; ``inner``: a value is an output."""
+    width = heads[0] * heads[1]
+    ends = f"float[{batch}, 128, {width}] x" + (", float[1, 1, 128, 128] m" if mask == "input" else "")
+    how, more = "<is_causal = 1>" if mask == "causal" else "", ", m" if mask == "input" else ""
+    lines = [f"{each} = weights({width})" for each in ("s0", "b0", "s1", "b1")]
+    lines += [f"w{each} = weights({width}, {width})" for each in "qkvo"]
+    lines += [f"w1 = weights({width}, {4 * width})", f"w2 = weights({4 * width}, {width})"]
+    lines += [
+        f"split = Constant<value = int64[4] {{{batch}, 128, {heads[0]}, {heads[1]}}}> ()",
+        f"whole = Constant<value = int64[3] {{{batch}, 128, {width}}}> ()",
+        "n0 = LayerNormalization<axis = -1>(x, s0, b0)",
+    ]
+    for each in "qkv":
+        lines += [f"{each}0 = MatMul(n0, w{each})", f"{each}1 = Reshape({each}0, split)"]
+        lines.append(f"{each}2 = Transpose<perm = [0, 2, 1, 3]>({each}1)")
+    lines += [
+        f"a0 = Attention{how}(q2, k2, v2{more})",
+        "a1 = Transpose<perm = [0, 2, 1, 3]>(a0)",
+        "a2 = Reshape(a1, whole)",
+        "o = MatMul(a2, wo)",
+        "h = Add(x, o)",
+        "n1 = LayerNormalization<axis = -1>(h, s1, b1)",
+        "u = MatMul(n1, w1)",
+        "g = Gelu(u)",
+        "d = MatMul(g, w2)",
+        "y = Add(h, d)",
+    ]
+    outputs = "float[] y" + (", float[] h" if inner else "")
+    return Program(name, f"({ends}) => ({outputs}) {{ " + "\n".join(lines) + " }")
 
 
 def _chain(name: str, layers: int, step: str, tied: bool) -> Program:
@@ -205,6 +241,17 @@ def programs() -> Sequence[Program]:
         Program("gemm-2048", "gemm", ("--dtype", "bf16")),
         Program("attention-2048", "scores", ("--dtype", "bf16")),
         _attention("causal", 4, 4, 512, 512, 64, "<is_causal = 1>"),
+        _attention("causal-28x2048", 28, 28, 2048, 2048, 128, "<is_causal = 1>", "bfloat16"),
+        _attention("causal-28x2049", 28, 28, 2049, 2049, 128, "<is_causal = 1>", "bfloat16"),
+        _attention("grouped-32x1024", 32, 8, 1024, 1024, 128, "<is_causal = 1>", "bfloat16"),
+        _attention("grouped-32x1025", 32, 8, 1025, 1025, 128, "<is_causal = 1>", "bfloat16"),
+        _block("block"),
+        _block("block-mask", mask="input"),
+        _block("block-causal", mask="causal"),
+        _block("block-batch-2", batch=2),
+        _block("block-batch-4", batch=4),
+        _block("block-inner", inner=True),
+        _block("block-heads-of-80", heads=(4, 80)),
         _attention("grouped-1024", 8, 2, 64, 1024, 64, ""),
         _attention("grouped-1025", 8, 2, 64, 1025, 64, ""),
         _attention("heads-of-80", 5, 5, 130, 130, 80, ""),
