@@ -91,6 +91,8 @@ class HeadCode:
                 puts.append(self._load(share, following))
             if ahead:
                 self.key_values.load_next(self.head, end, turn, share.whole_turns)
+
+        def finish() -> None:
             with kernel.if_below(0, turn):
                 self._finish(kernel.let(maximum(turn - 1, 0)), share)
 
@@ -109,7 +111,7 @@ class HeadCode:
                 self.key_values.send_next(self.head, end)
         shifted = self._shifted(queries, largest)
         self._begin_total(largest, turn)
-        self._weighted_values(shifted, turn)
+        self._weighted_values(shifted, turn, finish)
 
     def _row(self, turn: Value, share: QueryShare) -> Value:
         """The first query of a block."""
@@ -119,7 +121,9 @@ class HeadCode:
         """Load the block of queries of a turn; returns what puts it into its slot."""
         row = self.kernel.let(self._row(turn, share))
         if self.key_values.loads_ahead:  # the load may wait for the load of another head
-            raw, planes = (self.kernel.buffer(name, self.slots.raw_bytes) for name in ("q_rows", "q"))
+            raw, planes = (
+                self.kernel.buffer(name, self.slots.raw_bytes(self.queries)) for name in ("q_rows", "q")
+            )
             self.slots.fetch(raw, self.head, row, self.queries)
             return lambda: self.slots.arrange(turn, raw, planes, self.queries, self.plan.scale)
         loaded = self.slots.load(turn, self.head, row, self.queries)
@@ -194,7 +198,7 @@ class HeadCode:
             convert(kernel, total, hidden, self.lanes, fmt, Format.FP32)
         Vector(kernel, Format.FP32, self.lanes).vs("mul", total, total, _LARGEST)
 
-    def _weighted_values(self, block: QueryBlock, turn: Value) -> None:
+    def _weighted_values(self, block: QueryBlock, turn: Value, meanwhile: Callable[[], None]) -> None:
         """The second sweep: the sums of weighted values and of weights."""
         kernel = self.kernel
         result, total = self._sums(turn)
@@ -203,7 +207,7 @@ class HeadCode:
         def use(stretch: Stretch, step: Value) -> None:
             self._weigh(stretch, step, total, result)
 
-        self._sweep(block, True, use, nothing)
+        self._sweep(block, True, use, meanwhile)
 
     def _weigh(self, stretch: Stretch, step: Value, total: Value, result: Aligned) -> None:
         """result [E, queries] += V' weights, total += their sums; the weights are exp(scores)."""

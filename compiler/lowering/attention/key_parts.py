@@ -99,7 +99,7 @@ class _PartCode(HeadCode):
         largest = self._largest_of_all(self._largest_scores(block, nothing))
         shifted = self._shifted(block, largest)
         self._begin_total(largest, 0)
-        self._weighted_values(shifted, 0)
+        self._weighted_values(shifted, 0, nothing)
         exchanges.sums.exchange(self.team, self.partial)
         with kernel.if_zero(self.team.member):
             self._store(0, *self._parts_of(exchanges.sums.folded(self.team, "sum")))

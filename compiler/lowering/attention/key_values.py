@@ -64,14 +64,15 @@ class KeyValues:
         self.kernel, self.plan, self.team = kernel, plan, team
         self.first = kernel.let(part * plan.own_blocks)
         count = plan.own_blocks * plan.heads_in_room if plan.resident else plan.slots
-        self.slots = [BlockSlots(kernel, plan, index, plan.block_keys, count) for index in (1, 2)]
+        kept = (plan.last_keys, plan.heads_in_room) if plan.resident else (None, 1)
+        self.slots = [BlockSlots(kernel, plan, index, plan.block_keys, count, *kept) for index in (1, 2)]
         self.base: Value = 0
         """The number of the slot with the first block of this head."""
-        size = max(slots.raw_bytes for slots in self.slots)
-        self.raws = [kernel.buffer("rows", size) for _ in range(plan.own_loads if self.loads_ahead else 0)]
+        sizes = [max(slots.raw_bytes(rows) for slots in self.slots) for rows in plan.own_rows]
+        self.raws = [kernel.buffer("rows", size) for size in sizes] if self.loads_ahead else []
         """Buffers for the rows of the next head that this tile loads for its team."""
         direct = all(slots.direct for slots in self.slots)
-        self.planes = kernel.buffer("planes", size) if self.raws and not direct else 0
+        self.planes = kernel.buffer("planes", max(sizes)) if self.raws and not direct else 0
         self.others = team.tiles - tiles_from(kernel, kernel.tile, 1) if team is not None else 0
 
     def rows(self, which: int, stretch: Stretch, step: Value) -> list[Aligned]:

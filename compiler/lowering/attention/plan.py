@@ -77,14 +77,18 @@ class AttentionPlan:
     @property
     def whole_blocks(self) -> int:
         """Blocks of queries that are not shorter than others; where sizes depend on the run, all."""
-        if isinstance(self.m, Size):
-            return ceil_div(self.m, self.block_queries)
-        return max(self.m // self.block_queries, 1)
+        return _whole_blocks(self.m, self.block_queries)
 
     @property
-    def own_loads(self) -> int:
-        """Blocks of keys that one tile of a team loads."""
-        return ceil_div(self.blocks, self.team)
+    def last_keys(self) -> int:
+        """The keys of the last block."""
+        return self.block_keys if isinstance(self.n, Size) else self.n - (self.blocks - 1) * self.block_keys
+
+    @property
+    def own_rows(self) -> list[int]:
+        """Most keys of each of the blocks that one tile of a team loads."""
+        loads = range(0, here(self.blocks), self.team)
+        return [self.last_keys if first == here(self.blocks) - 1 else self.block_keys for first in loads]
 
     @property
     def own_blocks(self) -> int:
@@ -257,6 +261,10 @@ def _fits(plan: AttentionPlan, budget: int) -> bool:
     return always(_spm_bytes(plan) <= budget)
 
 
+def _whole_blocks(rows: int, queries: int) -> int:
+    return ceil_div(rows, queries) if isinstance(rows, Size) else max(rows // queries, 1)
+
+
 def divide_tiles(tiles: int, heads: int, blocks: int) -> tuple[int, int]:
     """The numbers of parts of heads and of blocks of queries: few blocks for the busiest tile."""
     heads, blocks = here(heads), here(blocks)
@@ -290,12 +298,16 @@ def _loaded_bytes(plan: AttentionPlan) -> int:
     parts, keys = part_count(plan.fmt), plan.block_keys
     matrix = Format.TF32 if parts > 1 else plan.fmt
     block = aligned_bytes(keys, plan.d, matrix) + aligned_bytes(keys, plan.e, matrix)
-    slots = plan.own_blocks * plan.heads_in_room if plan.resident else plan.slots
-    loaded = parts * slots * (block + 2 * LINE_BYTES)
+    if plan.resident:
+        last = aligned_bytes(plan.last_keys, plan.d, matrix) + aligned_bytes(plan.last_keys, plan.e, matrix)
+        head = (plan.own_blocks - 1) * (block + 2 * LINE_BYTES) + last + 2 * LINE_BYTES
+        loaded = parts * plan.heads_in_room * head
+    else:
+        loaded = parts * plan.slots * (block + 2 * LINE_BYTES)
     if plan.heads_in_room > 1:  # the rows of the next head, and the planes that they become
         widest = max((plan.work.input(index).fmt for index in (1, 2)), key=lambda fmt: fmt.bits)
-        count = plan.own_loads + (not (plan.direct(1) and plan.direct(2)))
-        loaded += count * aligned_bytes(keys, max(plan.d, plan.e), widest)
+        rows = plan.own_rows + ([] if plan.direct(1) and plan.direct(2) else [keys])
+        loaded += sum(aligned_bytes(count, max(plan.d, plan.e), widest) for count in rows)
     if plan.parts > 1:
         loaded += 2 * WORD * (plan.parts + 1) * (plan.partial_elements + BLOCK)
     return loaded
@@ -318,7 +330,7 @@ def attention_cuts(target: Target, work: Work) -> Iterator[Cut]:
         for queries in sorted({min(size, m) for size in (64, 128, 256, 512)}):
             sizes = (("queries", queries), ("keys", keys))
             yield Cut(sizes=sizes)
-            readers = divide_tiles(target.tiles, heads, ceil_div(m, queries))[1]
+            readers = divide_tiles(target.tiles, heads, _whole_blocks(m, queries))[1]
             if readers > 1 and heads * readers * n * (d + e) >= _WORTH_SHARING:
                 yield Cut(sizes=sizes, choices=(("keys", "shared"),))
     if m <= BLOCK:

@@ -24,21 +24,35 @@ _AT_ONCE = 32768
 class BlockSlots:
     """Cycles through ``count`` slots for blocks of at most ``rows`` rows of operand ``index``.
 
-    For FP32 a slot has two parts in TF32, high and low, whose sum is the number.
+    For FP32 a slot has two parts in TF32, high and low, whose sum is the number. The blocks are those of
+    ``heads`` heads, one after another; the last one of each has at most ``last`` rows.
     """
 
-    def __init__(self, kernel: Kernel, plan: AttentionPlan, index: int, rows: int, count: int) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        plan: AttentionPlan,
+        index: int,
+        rows: int,
+        count: int,
+        last: int | None = None,
+        heads: int = 1,
+    ) -> None:
         self.kernel, self.plan, self.index, self.rows, self.count = kernel, plan, index, rows, count
         self.name, self.channels = "qkv"[index], plan.operands[index].shape[-1]
         parts = part_count(plan.fmt)
         self.fmt = Format.TF32 if parts > 1 else plan.fmt
-        self.span = round_up(aligned_bytes(rows, self.channels, self.fmt), LINE_BYTES)
-        self.bases = [kernel.buffer(f"{self.name}{part}", count * self.span) for part in range(parts)]
+        self.span, self.each = self._span(rows), count // heads
+        self.head_bytes = (self.each - 1) * self.span + self._span(rows if last is None else last)
+        self.bases = [kernel.buffer(f"{self.name}{part}", heads * self.head_bytes) for part in range(parts)]
         self.fewer = index == 0 and isinstance(plan.m, Size)
         """True if a block may have fewer rows than lanes; the other lanes stay unchanged."""
         if self.fewer:
             for base in self.bases:
                 self._clear(base, self.fmt, count * self.span)
+
+    def _span(self, rows: int) -> int:
+        return round_up(aligned_bytes(rows, self.channels, self.fmt), LINE_BYTES)
 
     def _clear(self, base: Value, fmt: Format, size: int) -> None:
         """Write zeros to ``size`` bytes."""
@@ -52,6 +66,9 @@ class BlockSlots:
     def block(self, number: Value, rows: int) -> list[Aligned]:
         """The parts of block ``number``, which has ``rows`` rows."""
         slot = number % self.count * self.span
+        if self.head_bytes != self.each * self.span and self.count > self.each:
+            place = number % self.count
+            slot = place // self.each * self.head_bytes + place % self.each * self.span
         return [Aligned(base + slot, self.fmt, Grid(rows, 1, rows), self.channels) for base in self.bases]
 
     def load(self, number: Value, head: Value, begin: Value, rows: int) -> Aligned:
@@ -74,10 +91,9 @@ class BlockSlots:
             load_aligned(kernel, self.name, tensor, place, step, part.grid, part.channels, into=part.base)
         return block
 
-    @property
-    def raw_bytes(self) -> int:
+    def raw_bytes(self, rows: int) -> int:
         """Bytes of the rows of a block in the format that they have in DDR, also in planes."""
-        return aligned_bytes(self.rows, self.channels, self.plan.work.input(self.index).fmt)
+        return aligned_bytes(rows, self.channels, self.plan.work.input(self.index).fmt)
 
     def fetch(self, raw: Value, head: Value, begin: Value, rows: int) -> None:
         """Load ``rows`` rows of a head from ``begin`` on into a buffer of ``raw_bytes``."""
