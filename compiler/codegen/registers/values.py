@@ -220,7 +220,6 @@ class Registers:
         return variable
 
     def _check_frame(self, room: int) -> None:
-        """OutOfRegisters if spilled values need more than ``room`` bytes of stack."""
         if self.frame > room:
             found = f"{self.frame} bytes; allowed are {room}"
             raise OutOfRegisters(f"values that the core's registers do not hold need a stack of {found}")
