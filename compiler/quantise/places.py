@@ -86,11 +86,12 @@ class Places:
 
     def _joins(self, node: Node) -> bool:
         """Return True for a sum of float32 values that are all computed."""
-        computed = [name for name in node.inputs if name not in self.graph.constants]
-        shapes = {self.graph.tensors[name].shape for name in (*node.inputs, *node.outputs)}
         is_sum = Law.SUM in OPERATORS[node.op].laws
+        if not is_sum or any(name in self.graph.constants for name in node.inputs):
+            return False
+        shapes = {self.graph.tensors[name].shape for name in (*node.inputs, *node.outputs)}
         is_single = self.graph.tensors[node.outputs[0]].dtype == "float32"
-        return is_sum and is_single and len(computed) == len(node.inputs) > 1 and len(shapes) == 1
+        return is_single and len(node.inputs) > 1 and len(shapes) == 1
 
     def _between(self, node: Node, found: Collection[str]) -> bool:
         """Return True for a sum of results of nodes in ``found`` that one of them, or a pool, reads."""
@@ -137,7 +138,9 @@ class Places:
 
     def moved(self, node: Node) -> tuple[str, ...]:
         """Return the values whose elements a node moves; none for a node that computes."""
-        if len([name for name in node.outputs if name]) != 1 or node.inputs[0] in self.graph.constants:
+        if len([name for name in node.outputs if name]) != 1 or not node.inputs:
+            return ()
+        if node.inputs[0] in self.graph.constants:
             return ()
         if node.op == "Concat":
             return () if any(name in self.graph.constants for name in node.inputs) else node.inputs

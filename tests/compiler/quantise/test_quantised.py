@@ -159,6 +159,34 @@ def test_outputs_of_the_graph_stay_floats() -> None:
     assert len(np.unique(found)) > 60
 
 
+def test_nodes_without_some_of_their_operands() -> None:
+    """A recurrent layer without lengths of sequences and a limit without its lower end stay in floats."""
+    rng = np.random.default_rng(2)
+    shapes = {
+        "w": (1, 32, 8),
+        "r": (1, 32, 8),
+        "b": (1, 64),
+        "v": (8, 6),
+        "u": (8, 8),
+        "high": (),
+        "start": (1, 1, 8),
+    }
+    constants = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    constants["squeezed"] = np.array([1], np.int64)
+    nodes = [
+        ("MatMul", "first", ["x", "u"], "a", {}),
+        ("Clip", "limited", ["a", "", "high"], "c", {}),
+        ("LSTM", "steps", ["c", "w", "r", "b", "", "start"], "h", {"hidden_size": 8}),
+        ("Squeeze", "flat", ["h", "squeezed"], "f", {}),
+        ("MatMul", "last", ["f", "v"], "y", {}),
+    ]
+    graph = float_graph(nodes, {"x": (5, 1, 8)}, constants)
+    made = quantised(graph)
+    assert Counter(node.op for node in made.graph.nodes)["QuantizeLinear"] >= 2
+    found, want = (by_onnxruntime(each, inputs_of(graph))["y"] for each in (made.graph, graph))
+    assert cosine(found, want) > 0.99
+
+
 def refused(graph: Graph, given: dict[str, Array] | None = None) -> str:
     with pytest.raises(GraphError) as caught:
         quantise(graph, samples_of(given or samples(graph), graph), Settings(), Goal())
