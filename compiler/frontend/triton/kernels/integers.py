@@ -8,18 +8,7 @@ from dataclasses import replace
 from compiler.codegen.expr import Value, bounds, maximum, minimum
 from tx8isa.numbers.division import ceil_div
 
-from .values import (
-    STILL,
-    Indices,
-    KernelValue,
-    Region,
-    Shape,
-    Span,
-    Steps,
-    UnsupportedOperation,
-    everywhere,
-    scalar,
-)
+from .values import STILL, Indices, Region, Shape, Span, Steps, UnsupportedOperation, everywhere, scalar
 
 Combined = Callable[[Indices, Indices], Indices]
 
@@ -222,12 +211,3 @@ def truth_of(region: Region) -> bool | None:
     if any(bounds(left)[0] >= bounds(right)[1] for left, right in region.conditions):
         return False
     return None
-
-
-def indices_of(value: KernelValue) -> Indices:
-    """Return a value as indices; UnsupportedOperation for integers that are data, loaded or computed."""
-    if isinstance(value, Indices):
-        return value
-    raise UnsupportedOperation(
-        "arithmetic of integers that were loaded or computed from data is not supported"
-    )
