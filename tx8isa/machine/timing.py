@@ -6,7 +6,7 @@ them; the others (core, DTE, barrier, banks) are used by the simulation. A cycle
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -124,7 +124,6 @@ class DteTiming(Record, frozen=True):
 
 Flow = Literal["text", "c-runtime"]
 """The maker of instruction packets: the program's text, or the vendor's C runtime (docs/crt.md)."""
-FLOWS: tuple[Flow, ...] = get_args(Flow)
 
 
 class IssueTiming(Record, frozen=True):

@@ -46,7 +46,7 @@ _WALKED = _FIRST_TURNS + 3
 """In a loop of more iterations than this, only the first ones and the last are walked. The iterations between
 are taken to be as long as the last two of the first ones: buffers alternate."""
 _MOST_VARIED = 64
-"""Most iterations of a loop that is walked whole, as the loops in it have more from turn to turn."""
+"""Most iterations of a loop that is walked whole because the loops in it have more from turn to turn."""
 
 
 _MOVING = (Engine.RDMA, Engine.WDMA)
@@ -232,8 +232,6 @@ class _PhaseWalk:
         """Operands, keyed by the identity of the instructions of the tree."""
         self.kinds: dict[str, None] = {}
         """The kinds of the commands so far, in their order."""
-        self.inner = 0
-        """Iterations of all loops so far."""
         self._met: set[int] = set()
         """Identities of the parts of the tree that were executed before."""
 
@@ -306,27 +304,25 @@ class _PhaseWalk:
         if loop.condition and id(loop) in self.entered and turns:
             self._block(loop, start)
             return
-        self.inner += 0 if loop.condition else len(turns)
-        if len(turns) <= _WALKED:
-            self._turns(loop, turns, range(len(turns)))
+        if len(turns) <= _WALKED or (len(turns) <= _MOST_VARIED and self._varies(loop, turns)):
+            for number, value in enumerate(turns):
+                self._turn(loop, number, value)
             return
-        self._turns(loop, turns, range(_FIRST_TURNS - ALIKE))
-        self.events.append(TurnBegin())
-        alike = [
-            self._turns(loop, turns, range(at, at + 1)) for at in range(_FIRST_TURNS - ALIKE, _FIRST_TURNS)
-        ]
-        if len(turns) <= _MOST_VARIED and len({*alike}) > 1:
-            self._turns(loop, turns, range(_FIRST_TURNS, len(turns)))
-            return
+        for number in range(_FIRST_TURNS):
+            if number == _FIRST_TURNS - ALIKE:
+                self.events.append(TurnBegin())
+            self._turn(loop, number, turns[number])
         self.events.append(MoreTurns(len(turns) - _FIRST_TURNS - 1))
         self._turn(loop, len(turns) - 1, turns[-1])
 
-    def _turns(self, loop: Loop, turns: range, numbers: range) -> int:
-        """Walk some iterations; the number of iterations of the loops in them."""
-        before = self.inner
-        for number in numbers:
-            self._turn(loop, number, turns[number])
-        return self.inner - before
+    def _varies(self, loop: Loop, turns: range) -> bool:
+        """True if the loops in a loop have more or fewer iterations in the middle than at its beginning."""
+        items, name = _with_turns(loop.body), loop.variable.register
+        first, middle = (
+            _turns(items, {**self.registers, name: turns[at]}, Counter())
+            for at in (_FIRST_TURNS - 1, len(turns) // 2)
+        )
+        return first != middle
 
     def _block(self, loop: Loop, start: int) -> None:
         """A conditional block; only some of the tiles that share DDR outside of it execute it."""
