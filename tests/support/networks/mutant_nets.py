@@ -60,7 +60,7 @@ def cell(columns: int = 24) -> Graph:
 def heads() -> Graph:
     """Attention of four heads to rows that a mask allows."""
     net = TokenNet(16, 64)
-    net.attention("x", 4, np.triu(np.full((16, 16), -np.inf, np.float32), 1))
+    net.attention("x", 4, net.constant(np.triu(np.full((16, 16), -np.inf, np.float32), 1)))
     return net.graph()
 
 

@@ -324,7 +324,7 @@ def test_numbers_of_a_mask_that_hide_keys(hidden: float) -> None:
     """Programs leave out products with keys that a causal mask hides, so the number is not added."""
     net = Net(64, 128)
     mask = np.where(np.tri(64, dtype=bool), 0.0, hidden).astype(np.float32)
-    net.product(net.attention("x", 2, mask), 128, 128)
+    net.product(net.attention("x", 2, net.constant(mask)), 128, 128)
     found = proof(net.graph())
     assert found.holds, lines(found)
 
