@@ -52,14 +52,15 @@ def test_the_page_has_the_table(bench: SimpleNamespace, found: Any) -> None:
 
 @pytest.mark.long
 def test_the_page_has_the_whole_programs(bench: SimpleNamespace) -> None:
-    """Only the program that the page explains is so fast that the model must lack something."""
+    """Only programs that the page explains are so fast that the model may lack something."""
     whole = [bench.whole_programs.measure(program) for program in bench.whole_programs.whole_programs()]
     page = bench.timing.PAGE.read_text(encoding="utf-8")
     marks = bench.timing.WHOLE_BEGIN, bench.timing.WHOLE_END
     assert bench.timing.updated(page, bench.timing.whole_text(whole), marks) == page, (
         "run python benchmarks/timing.py --write"
     )
-    assert {row.whole.what for row in whole if row.forgets} == {"GEMM 512 FP16"}
+    attention = "attention 28 x 2048 x 128 BF16"  # the page says what its published commands take
+    assert {row.whole.what for row in whole if row.forgets} == {"GEMM 512 FP16", attention}
     assert all(row.least <= row.middle <= row.most for row in whole)
 
 
