@@ -25,7 +25,7 @@ from tx8isa.numbers.layouts import aligned_channels
 
 from .key_values import VALUES, KeySweep
 from .operands import store_result
-from .plan import HIDDEN
+from .plan import hidden_score
 from .query_share import QueryShare
 from .scores import DoubleBuffer, QueryBlock, Scores
 from .slots import BlockSlots
@@ -192,7 +192,7 @@ class HeadCode:
         narrow = fmt.bits == 16
         hidden = kernel.buffer("unseen", aligned_bytes(1, self.queries, fmt)) if narrow else total
         vector = Vector(kernel, fmt, self.lanes)
-        vector.vs("add", hidden, lowest, HIDDEN.get(fmt, HIDDEN[Format.FP32]) / 2)
+        vector.vs("add", hidden, lowest, hidden_score(fmt) / 2)
         vector.unary("relu", hidden, hidden)
         if narrow:
             convert(kernel, total, hidden, self.lanes, fmt, Format.FP32)
@@ -295,7 +295,7 @@ class HeadCode:
 
 
 def nothing() -> None:
-    """Do nothing meanwhile; the second sweep begins."""
+    """Do nothing meanwhile."""
 
 
 _LOWEST = {Format.FP16: -65504.0, Format.BF16: -3.0e38, Format.TF32: -3.0e38, Format.FP32: -3.0e38}

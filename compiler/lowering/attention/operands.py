@@ -20,10 +20,9 @@ from compiler.codegen.slices.tensors import BLOCK, DdrTensor, broadcast_view, dm
 from compiler.codegen.slices.vector import Vector
 from compiler.evaluation.sizes import Size, always, ever, least
 from compiler.operators.linear.strided import StridedView
-from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import aligned_channels
 
-from .plan import HIDDEN, AttentionPlan
+from .plan import AttentionPlan, hidden_score
 
 
 def load_mask(
@@ -45,7 +44,7 @@ def load_mask(
     else:
         data = load_aligned(kernel, "mask", tensor, first, plan.n, Grid(row_count, 1, row_count), key_count)
     data = data if data.fmt is plan.fmt else narrowed_slice(kernel, data, plan.fmt)
-    least = HIDDEN.get(data.fmt, HIDDEN[Format.FP32])
+    least = hidden_score(data.fmt)
     Vector(kernel, data.fmt, data.elements).vs("max", data.base, data.base, least)
     return split(kernel, data)
 

@@ -32,12 +32,17 @@ _WORTH_SHARING = 1 << 23
 """Least elements, loaded by all tiles together, for which the search tries teams."""
 _LEAST_TURNS = 4
 """Blocks of queries that a tile has of each head where it loads the next head between them."""
-HIDDEN = {Format.FP16: -3.0e4, Format.FP32: -(2.0**100)}
-"""The lowest number of a mask in the scratchpad; FP32's in wider formats. Infinity times 0 would be NaN.
+_HIDDEN = {Format.FP16: -3.0e4}
+_HIDDEN_WIDE = -(2.0**100)
 
-Every format has it, and a sum with it rounds scores away. So the largest score of a query whose keys are all
-hidden is exactly this number.
-"""
+
+def hidden_score(fmt: Format) -> float:
+    """The lowest number of a mask in the scratchpad. Infinity times 0 would be NaN.
+
+    Every format has it, and a sum with it rounds scores away. So the largest score of a query whose keys are
+    all hidden is exactly this number.
+    """
+    return _HIDDEN.get(fmt, _HIDDEN_WIDE)
 
 
 @dataclass(frozen=True)

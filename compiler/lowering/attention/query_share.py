@@ -1,4 +1,4 @@
-"""Which blocks of queries of a head a tile computes."""
+"""A tile's blocks of queries of a head, in the order in which it computes them."""
 
 from __future__ import annotations
 

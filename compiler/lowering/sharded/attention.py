@@ -19,7 +19,7 @@ from compiler.codegen.slices.row_transposer import identity, loaded_matrix
 from compiler.codegen.slices.tensors import BLOCK
 from compiler.codegen.slices.vector import Vector, convert
 from compiler.codegen.tree import Spaced
-from compiler.lowering.attention.plan import HIDDEN
+from compiler.lowering.attention.plan import hidden_score
 from tx8isa.numbers.division import round_up
 from tx8isa.numbers.formats import Format
 from tx8isa.numbers.layouts import LINE_BYTES
@@ -74,9 +74,7 @@ def load_mask(participants: Participants, layer: AttentionLayer, fmt: Format) ->
     first = participants.first_row * keys if rows > 1 else 0
     loaded = load_aligned(kernel, "mask", matrix, first, keys, grid, keys)
     loaded = loaded if loaded.fmt is fmt else narrowed_slice(kernel, loaded, fmt)
-    Vector(kernel, fmt, loaded.elements).vs(
-        "max", loaded.base, loaded.base, HIDDEN.get(fmt, HIDDEN[Format.FP32])
-    )
+    Vector(kernel, fmt, loaded.elements).vs("max", loaded.base, loaded.base, hidden_score(fmt))
     if rows > 1:
         factor = identity(kernel, lanes, fmt)
     else:  # one row for all queries
@@ -106,7 +104,7 @@ def _unseen(kernel: Kernel, mask: Value, keys: int, lanes: int, fmt: Format) -> 
     kernel.emit(f"ct.reduce.max.{fmt.token}", dst=row, src0=mask, shape=shape, dims="h")
     vector = Vector(kernel, fmt, lanes)
     vector.vs("mul", row, row, -1.0)
-    vector.vs("add", row, row, HIDDEN.get(fmt, HIDDEN[Format.FP32]) / 2)
+    vector.vs("add", row, row, hidden_score(fmt) / 2)
     vector.unary("relu", row, row)
     vector.vs("mul", row, row, _FACTOR.get(fmt, _FACTOR[Format.FP32]))
     return row

@@ -18,7 +18,7 @@ from compiler.graph import Shape
 from tx8isa.numbers.layouts import aligned_channels, full_blocks, tail_width
 
 _MOST_IMAGES = 32
-"""Most images in planes of which a tile has a part of each."""
+"""Most images in planes that tiles share by rows: each image costs a tile commands of its own."""
 
 
 @dataclass(frozen=True)

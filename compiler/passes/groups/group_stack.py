@@ -257,7 +257,7 @@ class _Candidates:
 
         With several results there are two longest ones: without and with values that others need.
         """
-        for several in (False, True) if self.pattern.kind.several and not self.grows else (False,):
+        for several in (False, True) if self.pattern.kind.several else (False,):
             yield from self._sequences_before(last, several)
 
     def _sequences_before(self, last: GroupOp, several: bool) -> Iterator[list[GroupOp]]:

@@ -293,7 +293,7 @@ def _check_places(
             raise ValueError(f"node '{each.node.data}' is between its groups and does not belong to it")
     if grown and not sequences.pattern.kind.grows:
         raise ValueError("sequences of this kind do not grow")
-    if grown or (sequences.pattern.kind.several and not sequences.pattern.kind.grows):
+    if grown or sequences.pattern.kind.several:
         return
     needed = results_of(groups)
     for each in groups[:-1]:

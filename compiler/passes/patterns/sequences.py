@@ -29,9 +29,9 @@ class SequenceKind:
     operator may begin one, and a sequence records where its stages begin. ``takes`` is True if a group can be
     in a sequence. ``check`` raises ValueError for an impossible sequence. ``place`` returns the homes of the
     values of a sequence with a cut. ``longest``: among sequences that end with the same group, or inside one
-    that saves time, only the longest is tried. ``several``: True if a sequence can have several results, so
-    that other groups may need its intermediate values. ``grows``: True if groups become a sequence of this
-    kind by growth, around any value.
+    that saves time, only the longest is tried. ``several``: True if other groups may need intermediate
+    values of a sequence, which it stores. ``grows``: True if groups become a sequence of this kind by growth
+    around a value (``groups.growth``), with such values too.
     """
 
     table: str
@@ -59,9 +59,7 @@ SHARDS = SequenceKind(
 POOLED_CONVOLUTIONS = SequenceKind(
     "pooled", "Pooled", begins_pooled, can_be_pooled, check_pooled, pooled_placement
 )
-SLICES = SequenceKind(
-    "sliced", "Sliced", None, can_be_sliced, check_sliced, sliced_placement, several=True, grows=True
-)
+SLICES = SequenceKind("sliced", "Sliced", None, can_be_sliced, check_sliced, sliced_placement, grows=True)
 KINDS = (STACKS, SHARDS, POOLED_CONVOLUTIONS, SLICES)
 
 
